@@ -1,0 +1,33 @@
+package memstore
+
+// Fault makes one operation fail. The zero Fault lets it succeed.
+type Fault struct {
+	// Before is returned instead of carrying the operation out: the request was
+	// lost.
+	Before error
+	// After is returned although the operation was carried out: the reply was
+	// lost.
+	After error
+}
+
+// SetFault has f asked before each operation whether it fails; nil ends that.
+// The operation is "acquire", "extend", "release", "inspect" or "list"; extend
+// is one operation whatever the number of leases. Nothing is asked for a name
+// that is refused or a context that has ended. f runs on the caller's
+// goroutine, may block, and may use the store; it must be safe for concurrent
+// use where the store is used so.
+func (s *Store) SetFault(f func(op string) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+func (s *Store) nextFault(op string) Fault {
+	s.mu.Lock()
+	f := s.fault
+	s.mu.Unlock()
+	if f == nil {
+		return Fault{}
+	}
+	return f(op)
+}
