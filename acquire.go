@@ -1,0 +1,203 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// tombstone is how long the store refuses a token whose acquire was taken back:
+// longer than a request can linger on its way.
+const tombstone = 20 * time.Second
+
+// acquisition is one call that wants a lock. It has one token, whatever the
+// number of requests: a request whose answer was lost is recognised by it.
+type acquisition struct {
+	locker   *Locker
+	parent   context.Context // of the lease's context
+	settings settings
+	request  driver.AcquireRequest
+	began    instant
+	// unheard says that a request was sent and not answered: it may have been
+	// carried out, or may be yet.
+	unheard bool
+}
+
+func (l *Locker) newAcquisition(parent context.Context, name string, opts []AcquireOption) (*acquisition, error) {
+	a := &acquisition{
+		locker: l, parent: parent, began: l.now(),
+		settings: settings{ttl: l.config.TTL, maxWait: -1, keepAlive: true, fence: true},
+	}
+	for _, opt := range opts {
+		opt(&a.settings)
+	}
+	if err := a.settings.validate(); err != nil {
+		return nil, err
+	}
+	if err := driver.CheckName(name); err != nil {
+		return nil, err
+	}
+	if l.closing.Err() != nil {
+		return nil, ErrClosed
+	}
+	a.request = a.settings.request(name, driver.NewToken(l.config.Owner))
+	return a, nil
+}
+
+func (l *Locker) acquire(ctx, parent context.Context, name string, opts []AcquireOption) (*Lease, error) {
+	a, err := l.newAcquisition(parent, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := a.run(ctx)
+	if lease == nil && a.unheard {
+		l.withdraw(a.request)
+	}
+	return lease, err
+}
+
+// run asks once, or waits for its turn.
+func (a *acquisition) run(ctx context.Context) (*Lease, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, a.gaveUp(ctx, Holder{})
+	case a.settings.maxWait == 0:
+		return a.ask(ctx, a.locker.config.StoreTimeout)
+	default:
+		return a.inTurn(ctx)
+	}
+}
+
+// ask asks the store until it answers, for limit at the most. The answer is a
+// lease or a *HeldError.
+func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, error) {
+	var sent instant
+	var result driver.AcquireResult
+	err := a.locker.persist(ctx, limit, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, trusted(a.settings.ttl))
+		defer cancel()
+		sent = a.locker.now()
+		result, err = a.locker.store.Acquire(ctx, a.request)
+		if err == nil && result.Granted && a.window(sent).left(a.locker.now()) <= 0 {
+			err = errTooLate
+		}
+		a.unheard = a.unheard || driver.Unknown(err)
+		return err
+	})
+	switch {
+	case err != nil && a.locker.closing.Err() != nil:
+		return nil, ErrClosed
+	case err != nil:
+		return nil, err
+	case !result.Granted:
+		return nil, a.heldBy(result.State)
+	}
+	return a.grant(sent, result.Fence)
+}
+
+// errTooLate is the outcome of a grant whose window was over when it was heard
+// of. The name may be ours in the store; the same token finds out.
+var errTooLate = &driver.Error{Kind: ErrUnreachable, Err: errors.New("the answer came after the lease had ended")}
+
+func (a *acquisition) window(sent instant) window { return newWindow(sent, a.settings.ttl) }
+
+// grant makes the lease of a request that was sent at sent and granted.
+func (a *acquisition) grant(sent instant, fence int64) (*Lease, error) {
+	lease := &Lease{
+		locker: a.locker, name: a.request.Name, token: a.request.Token, fence: fence,
+		settings: a.settings, granted: sent, doubtful: a.unheard, index: -1,
+	}
+	lease.window = lease.limited(a.window(sent))
+	lease.ctx, lease.cancel = context.WithCancelCause(a.parent)
+	deadline := lease.window.deadline() // before the keeper shares the lease
+	if !a.locker.keeper.add(lease) {
+		a.unheard = true // it is in the store, and nobody will release it
+		return nil, ErrClosed
+	}
+	emit(a.locker.config.Events.Acquired, Event{
+		Name: lease.name, Fence: fence, Deadline: deadline, Took: a.waited(),
+	})
+	return lease, nil
+}
+
+// resume takes over the lease of the request's token.
+func (a *acquisition) resume(ctx context.Context) (*Lease, error) {
+	l := a.locker
+	var sent instant
+	var state State
+	err := l.persist(ctx, l.config.StoreTimeout, func(ctx context.Context) (err error) {
+		sent = l.now()
+		extend := []driver.ExtendRequest{{Name: a.request.Name, Token: a.request.Token, TTL: a.request.TTL}}
+		result := l.store.Extend(ctx, extend)[0]
+		if result.Err != nil {
+			return result.Err
+		}
+		if result.Answer != driver.Mine {
+			return &LostError{Name: a.request.Name, Reason: reasonOf(result.Answer)}
+		}
+		if state, err = l.store.Inspect(ctx, a.request.Name); err == nil && a.window(sent).left(l.now()) <= 0 {
+			err = errTooLate
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, holder := range state.Holders {
+		if holder.Token == a.request.Token {
+			lease, err := a.grant(sent, holder.Fence)
+			a.unheard = false // closed: the lease stays its token's
+			return lease, err
+		}
+	}
+	return nil, &LostError{Name: a.request.Name, Reason: LostGone}
+}
+
+// withdraw takes back, in the background, an acquire that may have been or may
+// be carried out although nobody waits for it any more.
+func (l *Locker) withdraw(request driver.AcquireRequest) {
+	release := driver.ReleaseRequest{Name: request.Name, Token: request.Token, Tombstone: tombstone}
+	send := func(limit time.Duration) {
+		// A store that stays out of reach frees the name itself when the TTL ends.
+		_ = l.persist(l.lifetime, limit, func(ctx context.Context) error {
+			_, err := l.store.Release(ctx, release)
+			return err
+		})
+		l.queues.wake(request.Name)
+	}
+	l.mu.Lock()
+	closed := l.closed
+	if !closed {
+		l.background.Go(func() { send(max(request.TTL, tombstone)) })
+	}
+	l.mu.Unlock()
+	if closed {
+		send(releaseLimit)
+	}
+}
+
+func (a *acquisition) waited() time.Duration { return a.locker.now().since(a.began) }
+
+// heldBy returns the error for a name that another holds.
+func (a *acquisition) heldBy(state State) *HeldError {
+	held := &HeldError{Name: a.request.Name, Waited: a.waited()}
+	if len(state.Holders) > 0 {
+		held.Holder = state.Holders[0]
+	}
+	return held
+}
+
+// gaveUp returns the error of a call whose context ended while it waited.
+func (a *acquisition) gaveUp(ctx context.Context, holder Holder) error {
+	switch err := ctx.Err(); {
+	case a.locker.closing.Err() != nil:
+		return ErrClosed
+	case errors.Is(err, context.DeadlineExceeded) && holder.Token != "":
+		return &HeldError{Name: a.request.Name, Holder: holder, Waited: a.waited(), Err: err}
+	default:
+		return fmt.Errorf("acquiring lock %q: %w", a.request.Name, err)
+	}
+}
