@@ -1,0 +1,121 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// fault is what an error of the server means for a lock.
+type fault struct {
+	kind error
+	hint string
+}
+
+// faults are the server's errors by their first word.
+var faults = map[string]fault{
+	"LOADING":     {driver.ErrUnreachable, "the server is still reading its data"},
+	"MASTERDOWN":  {driver.ErrUnreachable, "a replica without its primary: use the primary's address, or wait"},
+	"BUSY":        {driver.ErrUnreachable, "a script of somebody's has run too long: SCRIPT KILL ends it"},
+	"CLUSTERDOWN": {driver.ErrUnreachable, "the cluster is not complete: see CLUSTER INFO"},
+	"TRYAGAIN":    {driver.ErrUnreachable, "the slot is just moving to another node"},
+	"READONLY":    {driver.ErrRefused, "a read-only replica: use the primary's address, or Sentinel"},
+	"NOREPLICAS":  {driver.ErrRefused, "too few replicas are in touch: see min-replicas-to-write"},
+	"OOM":         {driver.ErrRefused, "the server's memory is full: raise maxmemory or remove data"},
+	"MISCONF":     {driver.ErrRefused, "the server can't write to its disk: see its log"},
+	"NOPERM":      {driver.ErrRefused, "the ACL user lacks a right: holdfast needs the keys and channels of its prefix, and scripts"},
+	"NOAUTH":      {driver.ErrRefused, "the server wants a password: put it in the URL"},
+	"WRONGPASS":   {driver.ErrRefused, "wrong user or password"},
+	"DENIED":      {driver.ErrRefused, "protected mode: set a password on the server, or bind it to an address"},
+	"WRONGTYPE":   {driver.ErrMisconfigured, "a key of this name exists that is not a lock: choose another name or prefix"},
+	"CROSSSLOT":   {driver.ErrMisconfigured, "a cluster behind one address: use the addresses of its nodes"},
+	"MOVED":       {driver.ErrMisconfigured, "a cluster node used as a single server: the user needs +cluster"},
+}
+
+// phrases are errors of the server that have no word of their own.
+var phrases = []struct {
+	text string
+	fault
+}{
+	{"max number of clients", fault{driver.ErrUnreachable, "the server has no connection left: see maxclients"}},
+	{"ACL failure in script", faults["NOPERM"]},
+	{"DB index", fault{driver.ErrMisconfigured, "the server has no database of this number"}},
+	{"unknown command", fault{driver.ErrRefused, "the server lacks or forbids this command, which holdfast needs"}},
+}
+
+// otherFault is for the server's errors that are not listed. The scripts do
+// nothing before the step that can be refused, and undo it if a later one is.
+var otherFault = fault{kind: driver.ErrRefused}
+
+// faultOf finds the meaning of a server's error. The word stands first, except
+// that Redis before 7.0 wraps what a script raises: "ERR Error running script
+// (call to f_…): @user_script:7: -OOM command not allowed …".
+func faultOf(text string) fault {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return otherFault
+	}
+	if f, found := faults[words[0]]; found {
+		return f
+	}
+	for _, phrase := range phrases {
+		if strings.Contains(text, phrase.text) {
+			return phrase.fault
+		}
+	}
+	for _, word := range words {
+		if f, found := faults[strings.TrimLeft(word, "-")]; found {
+			return f
+		}
+	}
+	return otherFault
+}
+
+// failure turns an error of the client into one of driver's.
+func (c *connection) failure(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, driver.ErrWithdrawn) {
+		return err
+	}
+	if said := (*rueidis.RedisError)(nil); errors.As(err, &said) {
+		return c.refusal(said.Error())
+	}
+	return driver.NoAnswer(ctx, withoutContext(err))
+}
+
+// withoutContext hides the client's own time limits, which are contexts too: it
+// must not look as if the caller's had ended. That a dial failed stays visible
+// to driver.Unknown.
+func withoutContext(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		plain := *network
+		plain.Err = errors.New(network.Err.Error())
+		return &plain
+	}
+	return errors.New("the client gave up: " + err.Error())
+}
+
+// refusal makes an error of what the server said.
+func (c *connection) refusal(text string) error {
+	f := faultOf(text)
+	return &driver.Error{Kind: f.kind, Hint: f.hint, Err: errors.New(c.withoutSecrets(text))}
+}
+
+// withoutSecrets takes the passwords out: a server that does not know a command
+// repeats its arguments.
+func (c *connection) withoutSecrets(text string) string {
+	for _, secret := range []string{c.option.Password, c.option.Sentinel.Password} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// extendChunk is how many leases one run of the script extends: it must not
+// keep the server from others for long.
+const extendChunk = 100
+
+// Extend implements driver.Store: all requests go in one round trip, one
+// script for every 100 leases, or, in a cluster, one for each lease, since
+// their keys are in different slots.
+func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []driver.ExtendResult {
+	results := make([]driver.ExtendResult, len(reqs))
+	var runs []run
+	var sent []int // indexes of the requests in runs, in order
+	for i, req := range reqs {
+		k, err := keysOf(s.prefix, req.Name)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		sent = append(sent, i)
+		runs = append(runs, run{
+			keys: []string{k.lock, k.companion},
+			args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL))},
+		})
+	}
+	if len(runs) == 0 {
+		return results
+	}
+	got, err := ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.ExtendResult, error) {
+		return s.extend(ctx, client, runs), nil
+	})
+	for n, i := range sent {
+		if err != nil {
+			results[i].Err = err
+		} else {
+			results[i] = got[n]
+		}
+	}
+	return results
+}
+
+// extend returns a result for each of the runs, in their order.
+func (s *Store) extend(ctx context.Context, client rueidis.Client, single []run) []driver.ExtendResult {
+	size := extendChunk
+	if client.Mode() == rueidis.ClientModeCluster {
+		size = 1
+	}
+	var chunks []run
+	for leases := range slices.Chunk(single, size) {
+		var whole run
+		for _, r := range leases {
+			whole.keys = append(whole.keys, r.keys...)
+			whole.args = append(whole.args, r.args...)
+		}
+		chunks = append(chunks, whole)
+	}
+	results := make([]driver.ExtendResult, 0, len(single))
+	for i, reply := range callMany(ctx, client, extendScript, chunks) {
+		results = append(results, s.extendResults(ctx, reply, len(chunks[i].keys)/2)...)
+	}
+	return results
+}
+
+// extendResults reads the answer of one run of the script.
+func (s *Store) extendResults(ctx context.Context, reply rueidis.RedisResult, leases int) []driver.ExtendResult {
+	results := make([]driver.ExtendResult, leases)
+	texts, err := reply.AsStrSlice()
+	if err == nil && len(texts) != leases {
+		err = fmt.Errorf("extend: %d answers for %d leases", len(texts), leases)
+	}
+	for i := range results {
+		if err != nil {
+			results[i].Err = s.connection.failure(ctx, err)
+		} else if answer, known := answers[texts[i]]; known {
+			results[i].Answer = answer
+		} else {
+			results[i].Err = s.connection.refusal(texts[i])
+		}
+	}
+	return results
+}

@@ -1,0 +1,137 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// scanCount is how many keys the server looks at in one step of a listing.
+const scanCount = 500
+
+// List implements driver.Lister. It walks over all keys of the server, or of
+// every node of a cluster, a step at a time.
+func (s *Store) List(ctx context.Context, pattern string) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		nodes, err := ask(ctx, s.connection, func(_ context.Context, client rueidis.Client) (map[string]rueidis.Client, error) {
+			return client.Nodes(), nil
+		})
+		if err != nil {
+			yield(driver.State{}, err)
+			return
+		}
+		listing := listing{store: s, pattern: pattern, seen: make(map[string]bool), yield: yield}
+		for _, node := range nodes {
+			if !listing.node(ctx, node) {
+				return
+			}
+		}
+	}
+}
+
+// listing is one List under way.
+type listing struct {
+	store   *Store
+	pattern string
+	yield   func(driver.State, error) bool
+	seen    map[string]bool // SCAN repeats itself, and replicas their primary
+}
+
+// node lists one server and says whether the listing goes on.
+func (l *listing) node(ctx context.Context, node rueidis.Client) bool {
+	match := scanPattern(l.store.prefix, l.pattern)
+	for cursor := uint64(0); ; {
+		page, err := ask(ctx, l.store.connection, func(ctx context.Context, _ rueidis.Client) (rueidis.ScanEntry, error) {
+			scan := node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Type("string").Build()
+			return node.Do(ctx, scan).AsScanEntry()
+		})
+		if err != nil {
+			l.yield(driver.State{}, err)
+			return false
+		}
+		if !l.page(ctx, page.Elements) {
+			return false
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return true
+		}
+	}
+}
+
+// page yields the states of the locks among the keys and says whether the
+// listing goes on.
+func (l *listing) page(ctx context.Context, found []string) bool {
+	states, err := l.store.inspectMany(ctx, l.names(found))
+	if err != nil {
+		l.yield(driver.State{}, err)
+		return false
+	}
+	for _, state := range states {
+		if len(state.Holders) > 0 && !l.yield(state, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// names leaves out what was seen before and what is not a lock, such as our
+// other data.
+func (l *listing) names(found []string) []string {
+	var names []string
+	for _, key := range found {
+		name := strings.TrimPrefix(key, l.store.prefix)
+		_, err := keysOf(l.store.prefix, name)
+		if err == nil && !l.seen[name] && driver.Match(l.pattern, name) {
+			l.seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// scanPattern gives SCAN a pattern that lets through at least what matches: in
+// ours only * and ? are special, and ? is a character where SCAN has a byte.
+func scanPattern(prefix, pattern string) string {
+	inPrefix := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `*`, `\*`, `?`, `\?`)
+	inPattern := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `?`, `?*`)
+	return inPrefix.Replace(prefix) + inPattern.Replace(pattern)
+}
+
+// inspectMany reads many names in one round trip. A key that has meanwhile
+// become something else than a lock is left out.
+func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	runs := make([]run, len(names))
+	for i, name := range names {
+		k, err := keysOf(s.prefix, name)
+		if err != nil {
+			return nil, err
+		}
+		runs[i].keys = []string{k.lock, k.companion}
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.State, error) {
+		var states []driver.State
+		for i, result := range callMany(ctx, client, inspectScript, runs) {
+			reply, err := result.ToArray()
+			if said := (*rueidis.RedisError)(nil); errors.As(err, &said) && faultOf(said.Error()) == faults["WRONGTYPE"] {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			state, err := stateOf(names[i], reply)
+			if err != nil {
+				return nil, err
+			}
+			states = append(states, state)
+		}
+		return states, nil
+	})
+}

@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// keep is how long a companion stays at the least after its lock was acquired.
+const keep = 24 * time.Hour
+
+// companionTTL must be longer than the lease, so that a lock which is held
+// always has its companion.
+func companionTTL(ttl time.Duration) time.Duration { return max(keep, 2*ttl) }
+
+// milliseconds rounds up, never to 0: the server must not let another in before
+// the holder has stopped.
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Millisecond-1)/time.Millisecond)), 10)
+}
+
+// Acquire implements driver.Store: one script, one round trip.
+//
+// With NoFence it is the bare SET NX PX, one plain command, and one more to
+// learn who holds a name that was refused. That command knows nothing of
+// tombstones: a withdrawn acquire that arrives late locks the name for its TTL.
+func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.AcquireResult, error) {
+	if req.Mode != driver.Exclusive {
+		return driver.AcquireResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "redisstore has no shared locks"}
+	}
+	k, err := keysOf(s.prefix, req.Name)
+	if err != nil {
+		return driver.AcquireResult{}, err
+	}
+	if req.NoFence {
+		return s.acquireBare(ctx, k, req)
+	}
+	r := run{
+		keys: []string{k.lock, k.companion, k.tombstone + req.Token},
+		args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose},
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.AcquireResult, error) {
+		reply, err := call(ctx, client, acquireScript, r).ToArray()
+		if err != nil {
+			return driver.AcquireResult{}, err
+		}
+		return acquireResult(req.Name, reply)
+	})
+}
+
+func acquireResult(name string, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
+	switch status, _ := reply[0].ToString(); status {
+	case "granted":
+		fence, err := reply[1].AsInt64()
+		return driver.AcquireResult{Granted: err == nil, Fence: fence}, err
+	case "held":
+		state, err := stateOf(name, reply[1:])
+		return driver.AcquireResult{State: state}, err
+	default:
+		return driver.AcquireResult{}, driver.ErrWithdrawn
+	}
+}
+
+// acquireBare repeats once if the name came free between its two commands.
+func (s *Store) acquireBare(ctx context.Context, k keys, req driver.AcquireRequest) (driver.AcquireResult, error) {
+	var state driver.State
+	for range 2 {
+		granted, err := s.setNX(ctx, k.lock, req)
+		if err != nil || granted {
+			return driver.AcquireResult{Granted: granted}, err
+		}
+		if state, err = s.Inspect(ctx, req.Name); err != nil {
+			return driver.AcquireResult{}, err
+		}
+		if len(state.Holders) > 0 {
+			break
+		}
+	}
+	if len(state.Holders) == 0 || state.Holders[0].Token != req.Token {
+		return driver.AcquireResult{State: state}, nil
+	}
+	again := s.Extend(ctx, []driver.ExtendRequest{{Name: req.Name, Token: req.Token, TTL: req.TTL}})[0]
+	if again.Err != nil || again.Answer == driver.Mine {
+		return driver.AcquireResult{Granted: again.Err == nil}, again.Err
+	}
+	return driver.AcquireResult{State: driver.State{Name: req.Name, Fence: state.Fence}}, nil
+}
+
+func (s *Store) setNX(ctx context.Context, lock string, req driver.AcquireRequest) (bool, error) {
+	ttl, _ := strconv.ParseInt(milliseconds(req.TTL), 10, 64)
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (bool, error) {
+		set := client.B().Set().Key(lock).Value(req.Token).Nx().PxMilliseconds(ttl).Build()
+		err := client.Do(ctx, set).Error()
+		if rueidis.IsRedisNil(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// Release implements driver.Store: one script, one round trip. A tombstone that
+// is refused because memory is full does not make the release fail.
+func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.Answer, error) {
+	k, err := keysOf(s.prefix, req.Name)
+	if err != nil {
+		return 0, err
+	}
+	tombstone := "0"
+	if req.Tombstone > 0 {
+		tombstone = milliseconds(req.Tombstone)
+	}
+	r := run{
+		keys: []string{k.lock, k.tombstone + req.Token},
+		args: []string{req.Token, tombstone, k.channel},
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
+		text, err := call(ctx, client, releaseScript, r).ToString()
+		if err != nil {
+			return 0, err
+		}
+		answer, known := answers[text]
+		if !known {
+			return 0, fmt.Errorf("release: unexpected answer %q", text)
+		}
+		return answer, nil
+	})
+}
+
+// answers are the scripts' words.
+var answers = map[string]driver.Answer{"mine": driver.Mine, "gone": driver.Gone, "taken": driver.Taken}
+
+// Inspect implements driver.Store.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) {
+	k, err := keysOf(s.prefix, name)
+	if err != nil {
+		return driver.State{}, err
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.State, error) {
+		reply, err := call(ctx, client, inspectScript, run{keys: []string{k.lock, k.companion}}).ToArray()
+		if err != nil {
+			return driver.State{}, err
+		}
+		return stateOf(name, reply)
+	})
+}

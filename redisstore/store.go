@@ -1,0 +1,143 @@
+// Package redisstore keeps locks in Redis or Valkey, 6.2 and later.
+//
+// A lock is a plain string key, the prefix and the name, that holds the token
+// and expires with the lease; so any program that locks with SET NX PX and
+// frees by compare and delete excludes this store and is excluded by it. What
+// else is known of a name lies in companion keys in the same hash slot and
+// under the same prefix, and goes away by itself:
+//
+//	lock:NAME              the token, for as long as the lease lasts
+//	lock:~f:{lock:NAME}    fence, token, since, purpose of the last grant; a day
+//	lock:~x:{lock:NAME}:…  a tombstone: this token must not acquire any more
+//	lock:~c:{lock:NAME}    not a key: the channel on which a release is told
+//
+// In a key with a hash tag of its own, as in lock:{tag}x, that tag stands in
+// the braces, followed by the key: lock:~f:{tag}lock:{tag}x.
+//
+// Promised: one atomic step on one server each time, and fences that grow even
+// if all data is lost, as long as the server's clock has not gone back past the
+// last grant. Not promised: that a server which loses writes (a crash without
+// appendfsync always, a failover to a replica that lagged, eviction) keeps a
+// second holder out; the fence is there for that.
+//
+// The least an ACL user needs is
+//
+//	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +exists +time +set +hset
+//	+pexpire +del +publish +subscribe +unsubscribe +ping +scan +info
+//
+// where scan is for List, info for the warning about eviction, and the channel
+// for Subscribe.
+package redisstore
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// DefaultPrefix is put before a name to make its key.
+const DefaultPrefix = "lock:"
+
+// Options configures a Store.
+type Options struct {
+	// Client says how to reach the server or servers: InitAddress at least. A
+	// lost server is noticed within about a second unless Dialer.Timeout,
+	// Dialer.KeepAlive or ConnWriteTimeout is set otherwise; keep them well
+	// below the TTL. DisableRetry and DisableCache are always set, and commands
+	// always pipelined.
+	Client rueidis.ClientOption
+	// Prefix is put before a name to make its key; empty means DefaultPrefix.
+	// All other keys and channels begin with it too.
+	Prefix string
+	// Warn, if not nil, is told once, in one line, when the server is set up so
+	// that it may drop a lock that is held. It is called on a goroutine of the
+	// store and should return soon.
+	Warn func(text string)
+}
+
+// Store keeps locks in Redis or Valkey. It implements driver.Store,
+// driver.Notifier and driver.Lister, and is safe for concurrent use.
+type Store struct {
+	prefix        string
+	connection    *connection
+	subscriptions subscriptions
+}
+
+var (
+	_ driver.Store    = (*Store)(nil)
+	_ driver.Notifier = (*Store)(nil)
+	_ driver.Lister   = (*Store)(nil)
+)
+
+// New returns a store, or an error that matches driver.ErrMisconfigured. It
+// does no I/O: the first call of another method connects.
+func New(options Options) (*Store, error) {
+	if options.Prefix == "" {
+		options.Prefix = DefaultPrefix
+	}
+	if err := check(options); err != nil {
+		return nil, &driver.Error{Kind: driver.ErrMisconfigured, Err: err}
+	}
+	return &Store{
+		prefix:     options.Prefix,
+		connection: newConnection(withDefaults(options.Client), options.Warn),
+	}, nil
+}
+
+func check(options Options) error {
+	client := options.Client
+	switch {
+	case len(client.InitAddress) == 0:
+		return errors.New("no address of a Redis server")
+	case client.DialFn != nil || client.DisableTCPNoDelay:
+		return errors.New("DialFn and DisableTCPNoDelay can't be used; use DialCtxFn")
+	case client.ReplicaOnly || client.SendToReplicas != nil:
+		return errors.New("locks are kept on the primary: ReplicaOnly and SendToReplicas can't be used")
+	}
+	if _, err := keysOf(options.Prefix, "x"); err != nil {
+		return errors.New("no name can be put after the prefix " + options.Prefix + ": its braces do not pair")
+	}
+	return nil
+}
+
+// withDefaults sets what the user has not. By default one caller's ended
+// context could fail its neighbours on the connection (hence AlwaysPipelining),
+// a lost server would be noticed after ten seconds, and a retry could run a
+// command twice: the locker knows when to retry, the client does not.
+func withDefaults(client rueidis.ClientOption) rueidis.ClientOption {
+	client.DisableAutoPipelining, client.AlwaysPipelining = false, true
+	client.DisableRetry, client.DisableCache = true, true
+	setDefault(&client.PipelineMultiplex, -1) // one connection to a server
+	setDefault(&client.MaxFlushDelay, 20*time.Microsecond)
+	setDefault(&client.ConnWriteTimeout, 500*time.Millisecond)
+	setDefault(&client.Dialer.Timeout, time.Second)
+	setDefault(&client.Dialer.KeepAlive, 250*time.Millisecond)
+	setDefault(&client.Sentinel.Dialer.Timeout, client.Dialer.Timeout)
+	setDefault(&client.Sentinel.Dialer.KeepAlive, client.Dialer.KeepAlive)
+	setDefault(&client.ClusterOption.MaxMovedRedirections, 5) // else without end
+	return client
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Close ends the subscriptions and the connections, and returns when nothing of
+// the store runs any more. Calls still waiting for an answer fail. It may be
+// called again.
+func (s *Store) Close() {
+	s.subscriptions.close()
+	s.connection.close()
+}
+
+// Capabilities implements driver.Store. A fence is at least the server's clock
+// in microseconds, so it grows whatever happened to the data.
+func (s *Store) Capabilities() driver.Capabilities {
+	return driver.Capabilities{FenceSurvivesRestart: true, FenceSurvivesWipe: true}
+}
