@@ -46,7 +46,7 @@ func TestEachErrorOfTheServerHasItsKind(t *testing.T) {
 		"ERR DB index is out of range": driver.ErrMisconfigured,
 	} {
 		f := faultOf(said)
-		if f.kind != kind {
+		if !errors.Is(f.kind, kind) {
 			t.Errorf("%q is %v, want %v", said, f.kind, kind)
 		}
 		if f.hint == "" && said != "" && !strings.Contains(said, "something new") {

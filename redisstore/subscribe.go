@@ -147,7 +147,8 @@ func (s *Store) receiveOnce(ctx context.Context, channel string, t *topic) bool 
 		return err
 	})
 	subscribe := client.B().Subscribe().Channel(channel).Build()
-	client.Receive(hooked, subscribe, func(rueidis.PubSubMessage) { t.wake() })
+	// Why it ended does not matter: it is made again.
+	_ = client.Receive(hooked, subscribe, func(rueidis.PubSubMessage) { t.wake() })
 	return t.deactivate()
 }
 
