@@ -1,0 +1,59 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+)
+
+// Exit codes of a command that can't be started, as the shells use them.
+const (
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+)
+
+// Command is a command that was found and may be executed.
+type Command struct {
+	path string
+	args []string
+}
+
+// Find looks up a command and its arguments, as execvp does: by path if it has
+// a slash, else in PATH; a text file without "#!" is run by /bin/sh. ExitCode
+// tells the errors apart.
+func Find(argv []string) (Command, error) {
+	path, err := exec.LookPath(argv[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) { // execvp runs those too
+		return Command{}, err
+	}
+	if plainText(path) {
+		const shell = "/bin/sh"
+		return Command{shell, append([]string{shell, path}, argv[1:]...)}, nil
+	}
+	return Command{path, argv}, nil
+}
+
+// ExitCode returns the exit code for an error of Find or Job.Run.
+func ExitCode(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return CodeNotFound
+	}
+	return CodeNotExecutable
+}
+
+// plainText says whether the file is a text that names no interpreter, which
+// the kernel refuses to execute.
+func plainText(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false // executable but not readable: no script
+	}
+	defer file.Close()
+	const enough = 256
+	head := make([]byte, enough)
+	n, _ := file.Read(head) // 0 for an empty file, which is an empty script
+	head = head[:n]
+	return !bytes.HasPrefix(head, []byte("#!")) && !bytes.ContainsRune(head, 0)
+}
