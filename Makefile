@@ -1,0 +1,86 @@
+# Run `make` to see what there is to do.
+
+# -trimpath everywhere: with the same flags in every step, each step finds the
+# packages that the one before it has built.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
+FUZZTIME ?= 10s
+
+.PHONY: help test check vet lint darwin fuzz build bench bench-quick clean test-deps
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
+	CGO_ENABLED=1 go test -race ./...
+
+check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
+
+vet: ## go vet
+	go vet ./...
+
+lint: $(GOLANGCI) ## golangci-lint, in a fixed version; the first run builds it, which takes minutes
+	$(GOLANGCI) run ./...
+
+darwin: ## build and vet for macOS on arm64
+	GOOS=darwin GOARCH=arm64 go build ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+
+fuzz: ## run every fuzz target for FUZZTIME (default 10s)
+	@set -e; for pkg in $$(go list ./...); do \
+		for target in $$(go test -run '^$$' -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+build: ## build the command, static, as bin/holdfast
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/holdfast ./cmd/holdfast
+
+bench: ## measure the figures of docs/performance.md, in four minutes
+	cd bench && go run .
+
+bench-quick: ## the same in less than one, and less exactly
+	cd bench && go run . -duration 300ms -reps 3 -hold 10s
+
+clean: ## remove bin/, tools included
+	rm -rf bin
+
+# Built here and not listed in go.mod, so that users never download it.
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/bin/tools go install \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv bin/tools/golangci-lint $@
+
+# The tests start servers of their own on free ports, so the package's service is
+# not wanted: policy-rc.d keeps the installation from starting it.
+test-deps:
+	@missing=''; \
+	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
+	/usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null || \
+		missing="$$missing python3-redis"; \
+	echo '#include <stdlib.h>' | $$(go env CC) -E - >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+		echo "make test: install these first (Debian's names):$$missing" >&2; exit 1; \
+	fi; \
+	sudo=''; \
+	if [ "$$(id -u)" != 0 ]; then \
+		if ! command -v sudo >/dev/null; then \
+			echo "make test: neither root nor sudo; as root: apt-get install$$missing" >&2; exit 1; \
+		fi; \
+		sudo=sudo; \
+	fi; \
+	echo "make test: installing$$missing"; \
+	policy=/usr/sbin/policy-rc.d; \
+	if [ ! -e $$policy ]; then \
+		trap "$$sudo rm -f $$policy" EXIT; \
+		printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; \
+		$$sudo chmod 755 $$policy; \
+	fi; \
+	$$sudo apt-get update -qq && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends $$missing </dev/null
