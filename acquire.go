@@ -156,27 +156,29 @@ func (a *acquisition) resume(ctx context.Context) (*Lease, error) {
 	return nil, &LostError{Name: a.request.Name, Reason: LostGone}
 }
 
-// withdraw takes back, in the background, an acquire that may have been or may
-// be carried out although nobody waits for it any more.
+// withdraw takes back an acquire that may have been or may be carried out
+// although nobody waits for it any more: in the background, unless the Locker is
+// closed.
 func (l *Locker) withdraw(request driver.AcquireRequest) {
-	release := driver.ReleaseRequest{Name: request.Name, Token: request.Token, Tombstone: tombstone}
-	send := func(limit time.Duration) {
-		// A store that stays out of reach frees the name itself when the TTL ends.
-		_ = l.persist(l.lifetime, limit, func(ctx context.Context) error {
-			_, err := l.store.Release(ctx, release)
-			return err
-		})
-		l.queues.wake(request.Name)
-	}
 	l.mu.Lock()
 	closed := l.closed
 	if !closed {
-		l.background.Go(func() { send(max(request.TTL, tombstone)) })
+		l.background.Go(func() { l.takeBack(l.lifetime, max(request.TTL, tombstone), request) })
 	}
 	l.mu.Unlock()
 	if closed {
-		send(releaseLimit)
+		l.takeBack(context.Background(), releaseLimit, request)
 	}
+}
+
+func (l *Locker) takeBack(ctx context.Context, limit time.Duration, request driver.AcquireRequest) {
+	release := driver.ReleaseRequest{Name: request.Name, Token: request.Token, Tombstone: tombstone}
+	// A store that stays out of reach frees the name itself when the TTL ends.
+	_ = l.persist(ctx, limit, func(ctx context.Context) error {
+		_, err := l.store.Release(ctx, release)
+		return err
+	})
+	l.queues.wake(request.Name)
 }
 
 func (a *acquisition) waited() time.Duration { return a.locker.now().since(a.began) }

@@ -11,7 +11,7 @@ type Events struct {
 	// since the call.
 	Acquired func(Event)
 	// Waiting is called when a call of Acquire begins to wait; Err is the
-	// *HeldError it met.
+	// *HeldError it met, or nil if it stands behind others of this process.
 	Waiting func(Event)
 	// Extended is called when a renewal moved the deadline of a lease.
 	Extended func(Event)

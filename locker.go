@@ -136,17 +136,17 @@ func (l *Locker) Acquire(ctx context.Context, name string, opts ...AcquireOption
 // Do returns the error of work, joined with the *LostError if the lock was lost
 // before work returned: then another may have begun meanwhile. A lock that could
 // not be released is no error of the work: see Events.ReleaseFailed.
-func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, lease *Lease) error, opts ...AcquireOption) error {
+func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, lease *Lease) error, opts ...AcquireOption) (err error) {
 	lease, err := l.acquire(ctx, ctx, name, opts)
 	if err != nil {
 		return err
 	}
-	defer lease.Release(ctx) // again after a panic in work
-	err = work(lease.Context(), lease)
-	if lost := lease.Release(ctx); errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
-		err = errors.Join(err, lost)
-	}
-	return err
+	defer func() { // also when work panics
+		if lost := lease.Release(ctx); errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
+			err = errors.Join(err, lost)
+		}
+	}()
+	return work(lease.Context(), lease)
 }
 
 // Resume returns the lease of a token that still holds the name, extended by

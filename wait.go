@@ -56,7 +56,7 @@ func (a *acquisition) inTurn(ctx context.Context) (*Lease, error) {
 			return lease, err
 		}
 	}
-	emit(a.locker.config.Events.Waiting, Event{Name: a.request.Name})
+	a.emitWaiting(holder)
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,6 +71,14 @@ func (a *acquisition) inTurn(ctx context.Context) (*Lease, error) {
 	case <-over:
 		return nil, a.heldBy(State{Holders: []Holder{place.queue.holder()}})
 	}
+}
+
+func (a *acquisition) emitWaiting(holder *HeldError) {
+	event := Event{Name: a.request.Name}
+	if holder != nil {
+		event.Err = holder
+	}
+	emit(a.locker.config.Events.Waiting, event)
 }
 
 // waitAsHead asks the store until the name is free, pausing first if it has

@@ -88,7 +88,7 @@ func (f *runFlags) checkTTL() error {
 		return nil
 	}
 	return usage("--ttl %v is too short: kill-after %v + 2 × extend interval %v + slack %v = %v; give a longer --ttl or a shorter --kill-after",
-		f.leaseTTL(), f.grace(), milliseconds(f.extendInterval()), milliseconds(f.slack()), milliseconds(need))
+		f.leaseTTL(), milliseconds(f.grace()), milliseconds(f.extendInterval()), milliseconds(f.slack()), milliseconds(need))
 }
 
 func (f *runFlags) leaseTTL() time.Duration { return time.Duration(f.ttl) }
