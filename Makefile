@@ -16,14 +16,17 @@ help: ## list the targets
 
 test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
 	CGO_ENABLED=1 go test -race ./...
+	cd bench && CGO_ENABLED=1 go test -race ./...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 
-vet: ## go vet
+vet: ## go vet, in bench/ too
 	go vet ./...
+	cd bench && go vet ./...
 
 lint: $(GOLANGCI) ## golangci-lint, in a fixed version; the first run builds it, which takes minutes
 	$(GOLANGCI) run ./...
+	cd bench && ../$(GOLANGCI) run ./...
 
 darwin: ## build and vet for macOS on arm64
 	GOOS=darwin GOARCH=arm64 go build ./...
@@ -40,7 +43,7 @@ fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 build: ## build the command, static, as bin/holdfast
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/holdfast ./cmd/holdfast
 
-bench: ## measure the figures of docs/performance.md, in four minutes
+bench: ## measure the figures of docs/performance.md, in three minutes
 	cd bench && go run .
 
 bench-quick: ## the same in less than one, and less exactly

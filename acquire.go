@@ -74,14 +74,18 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 // ask asks the store until it answers, for limit at the most. The answer is a
 // lease or a *HeldError.
 func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, error) {
-	var sent instant
+	var sent, heard instant
 	var result driver.AcquireResult
 	err := a.locker.persist(ctx, limit, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, trusted(a.settings.ttl))
-		defer cancel()
+		if useful := trusted(a.settings.ttl); useful < limit {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, useful)
+			defer cancel()
+		}
 		sent = a.locker.now()
 		result, err = a.locker.store.Acquire(ctx, a.request)
-		if err == nil && result.Granted && a.window(sent).left(a.locker.now()) <= 0 {
+		heard = a.locker.now()
+		if err == nil && result.Granted && a.window(sent).left(heard) <= 0 {
 			err = errTooLate
 		}
 		a.unheard = a.unheard || driver.Unknown(err)
@@ -95,7 +99,7 @@ func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, err
 	case !result.Granted:
 		return nil, a.heldBy(result.State)
 	}
-	return a.grant(sent, result.Fence)
+	return a.grant(sent, heard, result.Fence)
 }
 
 // errTooLate is the outcome of a grant whose window was over when it was heard
@@ -104,8 +108,9 @@ var errTooLate = &driver.Error{Kind: ErrUnreachable, Err: errors.New("the answer
 
 func (a *acquisition) window(sent instant) window { return newWindow(sent, a.settings.ttl) }
 
-// grant makes the lease of a request that was sent at sent and granted.
-func (a *acquisition) grant(sent instant, fence int64) (*Lease, error) {
+// grant makes the lease of a request that was sent at sent and whose grant was
+// heard of at heard.
+func (a *acquisition) grant(sent, heard instant, fence int64) (*Lease, error) {
 	lease := &Lease{
 		locker: a.locker, name: a.request.Name, token: a.request.Token, fence: fence,
 		settings: a.settings, granted: sent, doubtful: a.unheard, index: -1,
@@ -113,12 +118,12 @@ func (a *acquisition) grant(sent instant, fence int64) (*Lease, error) {
 	lease.window = lease.limited(a.window(sent))
 	lease.ctx, lease.cancel = context.WithCancelCause(a.parent)
 	deadline := lease.window.deadline() // before the keeper shares the lease
-	if !a.locker.keeper.add(lease) {
+	if !a.locker.keeper.add(lease, heard) {
 		a.unheard = true // it is in the store, and nobody will release it
 		return nil, ErrClosed
 	}
 	emit(a.locker.config.Events.Acquired, Event{
-		Name: lease.name, Fence: fence, Deadline: deadline, Took: a.waited(),
+		Name: lease.name, Fence: fence, Deadline: deadline, Took: heard.since(a.began),
 	})
 	return lease, nil
 }
@@ -148,7 +153,7 @@ func (a *acquisition) resume(ctx context.Context) (*Lease, error) {
 	}
 	for _, holder := range state.Holders {
 		if holder.Token == a.request.Token {
-			lease, err := a.grant(sent, holder.Fence)
+			lease, err := a.grant(sent, l.now(), holder.Fence)
 			a.unheard = false // closed: the lease stays its token's
 			return lease, err
 		}

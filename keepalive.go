@@ -62,17 +62,17 @@ func newKeeper(ctx context.Context, store driver.Store, now clock, timeout time.
 }
 
 // add begins to keep a lease, or says that the keeper is closed.
-func (k *keeper) add(l *Lease) bool {
+func (k *keeper) add(l *Lease, now instant) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return false
 	}
-	l.plan(k.now())
+	l.plan(now)
 	heap.Push(&k.schedule, l)
 	if !k.running {
 		k.running = true
-		k.last = k.now()
+		k.last = now
 		k.work.Go(k.run)
 	}
 	k.rearm(l)
@@ -89,17 +89,18 @@ func (k *keeper) rearm(l *Lease) {
 	}
 }
 
-// end stops keeping a lease that its holder releases, and returns the phase it
-// was in.
-func (k *keeper) end(l *Lease) phase {
+// end stops keeping a lease that its holder releases. It says whether the lease
+// was trusted until now, and how long it was held; both only the first time.
+func (k *keeper) end(l *Lease) (trusted bool, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before := l.phase
-	if before == held {
-		l.phase = ended
-		k.schedule.drop(l)
+	if l.phase != held {
+		return false, 0
 	}
-	return before
+	l.phase = ended
+	k.schedule.drop(l)
+	now := k.now()
+	return l.window.left(now) > 0, now.since(l.granted)
 }
 
 // standing returns how long a lease that is held is still trusted, or why it is

@@ -34,8 +34,10 @@ type Lease struct {
 	index   int // in the schedule; -1 outside
 
 	release  sync.Mutex // one release at a time; guards what follows
-	trusted  bool       // when the release began
-	unheard  bool       // a release was sent and not answered
+	began    bool
+	trusted  bool          // when the release began
+	took     time.Duration // from the grant to then
+	unheard  bool          // a release was sent and not answered
 	answered bool
 	outcome  error // of the release, once answered
 }
@@ -126,8 +128,10 @@ func (l *Lease) Release(ctx context.Context) error {
 		return l.outcome
 	}
 	k := l.locker.keeper
-	l.trusted = l.trusted || l.Valid(0)
-	k.end(l)
+	if !l.began {
+		l.began = true
+		l.trusted, l.took = k.end(l)
+	}
 	l.cancel(errReleased)
 	answer, err := l.sendRelease(ctx)
 	if err != nil {
@@ -142,7 +146,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	case !l.trusted, answer != driver.Mine && !l.unheard:
 		l.outcome = k.lose(l, reasonOf(answer))
 	default: // freed, perhaps by a release of ours that was not answered
-		emit(k.events.Released, Event{Name: l.name, Fence: l.fence, Took: k.now().since(l.granted)})
+		emit(k.events.Released, Event{Name: l.name, Fence: l.fence, Took: l.took})
 	}
 	return l.outcome
 }

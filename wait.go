@@ -173,6 +173,13 @@ func (qs *queues) wake(name string) {
 	}
 }
 
+// atOnce is the turn of a call that finds nobody before it.
+var atOnce = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // join takes a place at the end of the name's queue.
 func (qs *queues) join(name string) *place {
 	qs.mu.Lock()
@@ -182,11 +189,11 @@ func (qs *queues) join(name string) *place {
 		q = &queue{queues: qs, name: name, local: make(chan struct{}, 1)}
 		qs.byName[name] = q
 	}
-	p := &place{queue: q, turn: make(chan struct{})}
-	p.element = q.places.PushBack(p)
-	if q.places.Len() == 1 {
-		close(p.turn)
+	p := &place{queue: q, turn: atOnce}
+	if q.places.Len() > 0 {
+		p.turn = make(chan struct{})
 	}
+	p.element = q.places.PushBack(p)
 	return p
 }
 

@@ -40,11 +40,11 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 	if req.NoFence {
 		return s.acquireBare(ctx, k, req)
 	}
-	r := run{
-		keys: []string{k.lock, k.companion, k.tombstone + req.Token},
-		args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose},
-	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.AcquireResult, error) {
+		r := run{
+			keys: []string{k.lock, k.companion, k.tombstone + req.Token},
+			args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose},
+		}
 		reply, err := call(ctx, client, acquireScript, r).ToArray()
 		if err != nil {
 			return driver.AcquireResult{}, err
@@ -114,11 +114,11 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if req.Tombstone > 0 {
 		tombstone = milliseconds(req.Tombstone)
 	}
-	r := run{
-		keys: []string{k.lock, k.tombstone + req.Token},
-		args: []string{req.Token, tombstone, k.channel},
-	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
+		r := run{
+			keys: []string{k.lock, k.tombstone + req.Token},
+			args: []string{req.Token, tombstone, k.channel},
+		}
 		text, err := call(ctx, client, releaseScript, r).ToString()
 		if err != nil {
 			return 0, err
