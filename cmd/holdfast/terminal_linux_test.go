@@ -131,9 +131,12 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 }
 
 func TestCtrlCEndsTheCommandAndTheRun(t *testing.T) {
-	// The trap keeps the shell itself alive if the key should reach it.
-	term := atTerminal(t, `trap : INT; holdfast run job -- sh -c 'echo ready; sleep 1000'; echo "code $?"`)
-	term.expect("ready")
+	// The trap keeps the shell itself alive if the key should reach it. The
+	// command is no shell: one that is just about to start a process may
+	// overlook the signal.
+	term := atTerminal(t, `trap : INT; holdfast run job -- cat; echo "code $?"`)
+	term.press("ready\n")
+	term.expect("ready\r\nready\r\n") // the terminal's echo, and cat's
 	term.press("\x03")
 	term.expect("code 130")
 	term.end()
