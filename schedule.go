@@ -42,16 +42,12 @@ func (s *schedule) hurry(now instant) {
 	}
 }
 
-// idle returns how long nothing is due.
+// idle returns how long nothing is due, and the clocks need no look.
 func (s *schedule) idle(now instant) time.Duration {
 	if len(*s) == 0 {
 		return idleTurn
 	}
-	wait := max((*s)[0].due.Sub(now.at), 0)
-	if now.boot != 0 {
-		wait = min(wait, checkEvery)
-	}
-	return wait
+	return min(max((*s)[0].due.Sub(now.at), 0), checkEvery)
 }
 
 // drop removes a lease, if it is in the schedule.
