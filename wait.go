@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	// lastAsk is the least time that a question may take, however little of
 	// the wait is left.
 	lastAsk = 500 * time.Millisecond
+	noLimit = time.Duration(math.MaxInt64)
 )
 
 // nextPoll returns how long the head waits for a notification before it asks
@@ -115,7 +117,7 @@ func (a *acquisition) waitLimit() (<-chan time.Time, func() bool) {
 // waitLeft returns what is left of WithMaxWait.
 func (a *acquisition) waitLeft() time.Duration {
 	if a.settings.maxWait < 0 {
-		return idleTurn
+		return noLimit
 	}
 	return a.settings.maxWait - a.waited()
 }
