@@ -19,6 +19,11 @@ type altered struct {
 	inspect   func(context.Context, string) (driver.State, error)
 	list      func(context.Context, string) iter.Seq2[driver.State, error]
 	subscribe func(string) (<-chan struct{}, func())
+
+	inspectSlot func(context.Context, string, string) (driver.Run, time.Time, error)
+	begin       func(context.Context, driver.BeginRequest) (driver.BeginResult, error)
+	finish      func(context.Context, driver.FinishRequest) (driver.Answer, error)
+	runs        func(context.Context, string, int) ([]driver.Run, error)
 }
 
 func (s *altered) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.AcquireResult, error) {
@@ -43,6 +48,22 @@ func (s *altered) List(ctx context.Context, pattern string) iter.Seq2[driver.Sta
 
 func (s *altered) Subscribe(name string) (<-chan struct{}, func()) { return s.subscribe(name) }
 
+func (s *altered) InspectSlot(ctx context.Context, job, slot string) (driver.Run, time.Time, error) {
+	return s.inspectSlot(ctx, job, slot)
+}
+
+func (s *altered) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.BeginResult, error) {
+	return s.begin(ctx, req)
+}
+
+func (s *altered) FinishSlot(ctx context.Context, req driver.FinishRequest) (driver.Answer, error) {
+	return s.finish(ctx, req)
+}
+
+func (s *altered) Runs(ctx context.Context, job string, limit int) ([]driver.Run, error) {
+	return s.runs(ctx, job, limit)
+}
+
 // holder returns who holds the name, or nobody.
 func (s *altered) holder(name string) driver.Holder {
 	state, err := s.Store.Inspect(context.Background(), name)
@@ -58,6 +79,7 @@ func alter(change func(s *altered)) func(right *memstore.Store) func() driver.St
 		s := &altered{
 			Store: right, acquire: right.Acquire, extend: right.Extend, release: right.Release,
 			inspect: right.Inspect, list: right.List, subscribe: right.Subscribe,
+			inspectSlot: right.InspectSlot, begin: right.BeginSlot, finish: right.FinishSlot, runs: right.Runs,
 		}
 		change(s)
 		return func() driver.Store { return s }
@@ -76,6 +98,50 @@ func acquiring(in func(s *altered, req *driver.AcquireRequest), out func(req dri
 				out(req, &result)
 			}
 			return result, err
+		}
+	})
+}
+
+// beginning changes requests on their way in and results on their way out.
+func beginning(in func(s *altered, req *driver.BeginRequest), out func(req driver.BeginRequest, result *driver.BeginResult)) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.begin = func(ctx context.Context, req driver.BeginRequest) (driver.BeginResult, error) {
+			if in != nil {
+				in(s, &req)
+			}
+			result, err := s.Store.BeginSlot(ctx, req)
+			if out != nil && err == nil {
+				out(req, &result)
+			}
+			return result, err
+		}
+	})
+}
+
+func finishing(in func(s *altered, req *driver.FinishRequest)) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.finish = func(ctx context.Context, req driver.FinishRequest) (driver.Answer, error) {
+			in(s, &req)
+			return s.Store.FinishSlot(ctx, req)
+		}
+	})
+}
+
+func inspectingSlot(out func(run *driver.Run, now *time.Time)) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.inspectSlot = func(ctx context.Context, job, slot string) (driver.Run, time.Time, error) {
+			run, now, err := s.Store.InspectSlot(ctx, job, slot)
+			out(&run, &now)
+			return run, now, err
+		}
+	})
+}
+
+func listingRuns(change func(runs []driver.Run, limit int) []driver.Run) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.runs = func(ctx context.Context, job string, limit int) ([]driver.Run, error) {
+			runs, err := s.Store.Runs(ctx, job, driver.MaxRuns)
+			return change(runs, limit), err
 		}
 	})
 }
@@ -117,6 +183,12 @@ func inspecting(out func(state *driver.State)) func(*memstore.Store) func() driv
 			return state, err
 		}
 	})
+}
+
+// runner gives a request the token and fence of whoever runs the slot.
+func (s *altered) runner(job, slot string) driver.Run {
+	run, _, _ := s.Store.InspectSlot(context.Background(), job, slot)
+	return run
 }
 
 // again makes the lease of the request last exactly d, which no right store does.

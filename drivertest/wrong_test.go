@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"testing"
@@ -21,7 +22,7 @@ func TestEachWrongStoreFails(t *testing.T) {
 	if os.Getenv(wrongStore) != "" {
 		t.Skip("this process is to run one of them")
 	}
-	for name, wrong := range wrongStores {
+	for name, wrong := range allWrongStores() {
 		for _, part := range wrong.fails {
 			t.Run(name+"/"+part, func(t *testing.T) {
 				t.Parallel()
@@ -36,7 +37,7 @@ func TestEachWrongStoreFails(t *testing.T) {
 
 func TestEveryPartFindsAMistake(t *testing.T) {
 	found := make(map[string]bool)
-	for _, wrong := range wrongStores {
+	for _, wrong := range allWrongStores() {
 		for _, part := range wrong.fails {
 			found[part] = true
 		}
@@ -60,6 +61,13 @@ func TestTheRightStorePassesLikewise(t *testing.T) {
 	}
 }
 
+// allWrongStores are those of locks and those of slots.
+func allWrongStores() map[string]wrong {
+	all := maps.Clone(wrongStores)
+	maps.Copy(all, wrongSlots)
+	return all
+}
+
 func runOn(name, part string) ([]byte, error) {
 	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^TestTheStoreNamed$/^"+part+"$")
 	cmd.Env = append(os.Environ(), wrongStore+"="+name, "GORACE=atexit_sleep_ms=0")
@@ -75,7 +83,7 @@ func TestTheStoreNamed(t *testing.T) {
 		right := memstore.New()
 		backend := inMemory(right)
 		if name != "none" {
-			opened := wrongStores[name].make(right)
+			opened := allWrongStores()[name].make(right)
 			backend.Open = func(*testing.T) driver.Store { return opened() }
 		}
 		return backend

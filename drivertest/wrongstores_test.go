@@ -13,11 +13,14 @@ import (
 	"github.com/holdfastlock/holdfast/memstore"
 )
 
-// wrongStores are the mistakes, and the parts of the suite that find them.
-var wrongStores = map[string]struct {
+// wrong is a mistake, and the parts of the suite that find it.
+type wrong struct {
 	make  func(right *memstore.Store) (open func() driver.Store)
 	fails []string
-}{
+}
+
+// wrongStores are mistakes with locks.
+var wrongStores = map[string]wrong{
 	"each handle has its own locks": {
 		func(*memstore.Store) func() driver.Store { return func() driver.Store { return memstore.New() } },
 		[]string{"OneOfManyIsGranted", "HoldersComeOneAfterAnother", "ARefusalSaysWhoHoldsIt"},

@@ -11,8 +11,9 @@ type Fault struct {
 }
 
 // SetFault has f asked before each operation whether it fails; nil ends that.
-// The operation is "acquire", "extend", "release", "inspect" or "list"; extend
-// is one operation whatever the number of leases. Nothing is asked for a name
+// The operation is "acquire", "extend", "release", "inspect", "list", "inspect
+// slot", "begin slot", "finish slot" or "runs"; extend is one operation whatever
+// the number of leases. Nothing is asked for a name
 // that is refused or a context that has ended. f runs on the caller's
 // goroutine, may block, and may use the store; it must be safe for concurrent
 // use where the store is used so.

@@ -14,27 +14,30 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// Store is a driver.Store, driver.Notifier and driver.Lister. It starts no
-// goroutine and sets no timer, so that it can be used in a testing/synctest
+// Store is a driver.Store, driver.Notifier, driver.Lister and driver.SlotKeeper.
+// It starts no goroutine and sets no timer, so that it can be used in a testing/synctest
 // bubble. All methods may be called by many goroutines at once.
 type Store struct {
 	mu          sync.Mutex
 	offset      time.Duration // of the store's clock from the machine's
 	locks       map[string]*lock
+	slots       map[string]map[string]*slotRecord // by job and slot
 	subscribers map[string]map[chan struct{}]bool
 	fault       func(op string) Fault
 }
 
 var (
-	_ driver.Store    = (*Store)(nil)
-	_ driver.Notifier = (*Store)(nil)
-	_ driver.Lister   = (*Store)(nil)
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Notifier   = (*Store)(nil)
+	_ driver.Lister     = (*Store)(nil)
+	_ driver.SlotKeeper = (*Store)(nil)
 )
 
 // New returns an empty store whose clock is that of the machine.
 func New() *Store {
 	return &Store{
 		locks:       make(map[string]*lock),
+		slots:       make(map[string]map[string]*slotRecord),
 		subscribers: make(map[string]map[chan struct{}]bool),
 	}
 }
@@ -54,6 +57,7 @@ func (s *Store) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.locks)
+	clear(s.slots)
 	s.offset += time.Millisecond
 }
 

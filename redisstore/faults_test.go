@@ -143,7 +143,8 @@ func asUser(t *testing.T, server *redistest.Server, user string, rules ...string
 func TestTheLeastRightsAreEnough(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	store := asUser(t, server, "app", "~lock:*", "&lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+exists",
-		"+time", "+set", "+hset", "+pexpire", "+del", "+publish", "+subscribe", "+unsubscribe", "+ping", "+scan", "+info")
+		"+time", "+set", "+hset", "+pexpire", "+del", "+publish", "+subscribe", "+unsubscribe", "+ping", "+scan", "+info",
+		"+hdel", "+zadd", "+zremrangebyrank", "+zrevrange")
 	req := request("rights")
 	wake, stop := store.Subscribe(req.Name)
 	defer stop()
@@ -155,6 +156,11 @@ func TestTheLeastRightsAreEnough(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+	run := begin(t, store, req, holder(t, store, req.Name).Fence, "s")
+	finish(t, store, req, run.Fence, "s", 0)
+	if runs, err := store.Runs(within(t), req.Name, 1); err != nil || len(runs) != 1 {
+		t.Errorf("runs %+v, %v", runs, err)
 	}
 	answer, err := store.Release(within(t), driver.ReleaseRequest{Name: req.Name, Token: req.Token, Tombstone: patience})
 	if err != nil || answer != driver.Mine {

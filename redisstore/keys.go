@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -16,6 +17,8 @@ type keys struct {
 	companion string
 	channel   string
 	tombstone string // of a token, when the token is put behind it
+	runs      string // the index of a job's slots
+	slot      string // the record of a slot, when the slot is put behind it
 }
 
 // keysOf returns the keys of a name, or a *driver.NameError.
@@ -25,16 +28,21 @@ func keysOf(prefix, name string) (keys, error) {
 	}
 	lock := prefix + name
 	tagged := "{" + lock + "}"
+	slots := tagged
 	if tag, found := hashTag(lock); found {
 		tagged = "{" + tag + "}" + lock
+		// The length keeps job "{t}a" with slot "b:c" apart from "{t}a:b" with "c".
+		slots = "{" + tag + "}" + strconv.Itoa(len(lock)) + ":" + lock
 	}
 	k := keys{
 		lock:      lock,
 		companion: prefix + ownMark + "f:" + tagged,
 		channel:   prefix + ownMark + "c:" + tagged,
 		tombstone: prefix + ownMark + "x:" + tagged + ":",
+		runs:      prefix + ownMark + "r:" + tagged,
+		slot:      prefix + ownMark + "s:" + slots + ":",
 	}
-	for _, own := range []string{k.companion, k.channel, k.tombstone} {
+	for _, own := range []string{k.companion, k.channel, k.tombstone, k.runs, k.slot} {
 		if hashed(own) != hashed(lock) {
 			return keys{}, &driver.NameError{
 				Name: name,

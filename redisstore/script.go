@@ -18,11 +18,20 @@ var (
 	releaseText string
 	//go:embed scripts/inspect.lua
 	inspectText string
+	//go:embed scripts/slot.lua
+	slotText string
+	//go:embed scripts/begin.lua
+	beginText string
+	//go:embed scripts/finish.lua
+	finishText string
 
 	acquireScript = newScript(acquireText)
 	extendScript  = newScript(extendText)
 	releaseScript = newScript(releaseText)
 	inspectScript = newScript(inspectText)
+	slotScript    = newScript(slotText)
+	beginScript   = newScript(beginText)
+	finishScript  = newScript(finishText)
 )
 
 // script is a Lua script and the name under which a server remembers it.

@@ -10,9 +10,12 @@
 //	lock:~f:{lock:NAME}    fence, token, since, purpose of the last grant; a day
 //	lock:~x:{lock:NAME}:…  a tombstone: this token must not acquire any more
 //	lock:~c:{lock:NAME}    not a key: the channel on which a release is told
+//	lock:~s:{lock:NAME}:…  a slot of a job that runs once per slot: who ran it
+//	lock:~r:{lock:NAME}    which slots of that job were begun last; a month
 //
 // In a key with a hash tag of its own, as in lock:{tag}x, that tag stands in
-// the braces, followed by the key: lock:~f:{tag}lock:{tag}x.
+// the braces, followed by the key: lock:~f:{tag}lock:{tag}x. (In that of a slot
+// the key's length stands before it.)
 //
 // Promised: one atomic step on one server each time, and fences that grow even
 // if all data is lost, as long as the server's clock has not gone back past the
@@ -24,9 +27,10 @@
 //
 //	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +exists +time +set +hset
 //	+pexpire +del +publish +subscribe +unsubscribe +ping +scan +info
+//	+hdel +zadd +zremrangebyrank +zrevrange
 //
-// where scan is for List, info for the warning about eviction, and the channel
-// for Subscribe.
+// where scan is for List, info for the warning about eviction, the channel for
+// Subscribe, and the last line for slots.
 package redisstore
 
 import (
@@ -59,7 +63,8 @@ type Options struct {
 }
 
 // Store keeps locks in Redis or Valkey. It implements driver.Store,
-// driver.Notifier and driver.Lister, and is safe for concurrent use.
+// driver.Notifier, driver.Lister and driver.SlotKeeper, and is safe for
+// concurrent use.
 type Store struct {
 	prefix        string
 	connection    *connection
@@ -67,9 +72,10 @@ type Store struct {
 }
 
 var (
-	_ driver.Store    = (*Store)(nil)
-	_ driver.Notifier = (*Store)(nil)
-	_ driver.Lister   = (*Store)(nil)
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Notifier   = (*Store)(nil)
+	_ driver.Lister     = (*Store)(nil)
+	_ driver.SlotKeeper = (*Store)(nil)
 )
 
 // New returns a store, or an error that matches driver.ErrMisconfigured. It

@@ -54,7 +54,7 @@ func backend(t *testing.T, now func() moment, advance func(time.Duration)) drive
 // stay in use.
 func wipe(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.Exec(`DELETE FROM lease; DELETE FROM tombstone`); err != nil {
+	if _, err := s.db.Exec(`DELETE FROM lease; DELETE FROM tombstone; DELETE FROM slot`); err != nil {
 		t.Fatal(err)
 	}
 }

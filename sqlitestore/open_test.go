@@ -157,7 +157,7 @@ func TestAFileThatIsNotOursIsRefused(t *testing.T) {
 		},
 		"damaged":         damage,
 		"another program": execute(`CREATE TABLE users (id INTEGER)`),
-		"newer":           execute(schema + `; PRAGMA user_version = 2`),
+		"newer":           execute(schema + `; PRAGMA user_version = 3`),
 		"a directory": func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)

@@ -9,11 +9,14 @@ import (
 )
 
 // schemaVersion is kept in the file's user_version.
-const schemaVersion = 1
+const schemaVersion = 2
 
-// schema has one row for each name, which stays after a release to keep its
+// schema is that of a new file: the first format and what was added since.
+const schema = schema1 + schema2
+
+// schema1 has one row for each name, which stays after a release to keep its
 // fence (until sweep), and the tombstones. An end is a moment: boot, up, wall.
-const schema = `
+const schema1 = `
 CREATE TABLE lease (
 	name    TEXT PRIMARY KEY,
 	token   TEXT NOT NULL,    -- empty: free
@@ -33,6 +36,28 @@ CREATE TABLE tombstone (
 	wall  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA user_version = 1;
+`
+
+// schema2 has one row for each slot of a job that was begun. Times are by the
+// wall clock, which slots are judged by, in microseconds.
+const schema2 = `
+CREATE TABLE slot (
+	job     TEXT NOT NULL,
+	slot    TEXT NOT NULL,
+	phase   INTEGER NOT NULL, -- a driver.Phase
+	token   TEXT NOT NULL,
+	fence   INTEGER NOT NULL,
+	attempt INTEGER NOT NULL,
+	began   INTEGER NOT NULL,
+	ended   INTEGER NOT NULL, -- 0: not yet
+	code    INTEGER NOT NULL,
+	note    TEXT NOT NULL,
+	keep    INTEGER NOT NULL, -- until when it is remembered
+	PRIMARY KEY (job, slot)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX slot_by_began ON slot (job, began);
+CREATE INDEX slot_by_keep ON slot (keep);
+PRAGMA user_version = 2;
 `
 
 // setUp prepares a new connection. WAL lets readers go on while somebody
@@ -60,7 +85,8 @@ func setUp(conn *sqlite3.Conn) error {
 	return nil
 }
 
-// createSchema fills a new file, and refuses one that is not ours to use.
+// createSchema fills a new file, brings one of an older format up to date, and
+// refuses one that is not ours to use.
 func createSchema(tx *sql.Tx) error {
 	var version, tables, ours int
 	err := tx.QueryRow(`SELECT user_version,
@@ -75,6 +101,9 @@ func createSchema(tx *sql.Tx) error {
 		return err
 	case ours < 2:
 		return misfit("the file is the database of another program")
+	case version == 1:
+		_, err = tx.Exec(schema2)
+		return err
 	case version != schemaVersion:
 		return misfit(fmt.Sprintf("the file has format %d, this holdfast knows format %d", version, schemaVersion))
 	}

@@ -29,9 +29,9 @@ import (
 	sqlite "github.com/ncruces/go-sqlite3/driver"
 )
 
-// Store keeps locks in one file. It implements driver.Store, driver.Notifier and
-// driver.Lister, and is safe for concurrent use, also by many processes that
-// each opened the file.
+// Store keeps locks in one file. It implements driver.Store, driver.Notifier,
+// driver.Lister and driver.SlotKeeper, and is safe for concurrent use, also by
+// many processes that each opened the file.
 type Store struct {
 	path  string
 	db    *sql.DB
@@ -45,9 +45,10 @@ type Store struct {
 }
 
 var (
-	_ driver.Store    = (*Store)(nil)
-	_ driver.Notifier = (*Store)(nil)
-	_ driver.Lister   = (*Store)(nil)
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Notifier   = (*Store)(nil)
+	_ driver.Lister     = (*Store)(nil)
+	_ driver.SlotKeeper = (*Store)(nil)
 )
 
 // Open opens the file, and creates it and its directory, for this user only,

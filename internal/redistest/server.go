@@ -170,7 +170,8 @@ func (s *Server) waitReady() bool {
 	pid := fmt.Sprintf("process_id:%d\r\n", s.process.Process.Pid)
 	for deadline := time.Now().Add(readyWithin); time.Now().Before(deadline); {
 		info, err := s.Do("INFO", "server").ToString()
-		if err == nil && strings.Contains(info, pid) {
+		// INFO is answered while the data is still being loaded, DBSIZE is not.
+		if err == nil && strings.Contains(info, pid) && s.Do("DBSIZE").Error() == nil {
 			return true
 		}
 		s.closeAdmin()

@@ -1,0 +1,182 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// slotKeys returns the keys of a job with that of one slot's record.
+func (s *Store) slotKeys(job, slot string) (keys, error) {
+	k, err := keysOf(s.prefix, job)
+	if err == nil {
+		err = driver.CheckSlot(slot)
+	}
+	k.slot += slot
+	return k, err
+}
+
+// InspectSlot implements driver.SlotKeeper.
+func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, time.Time, error) {
+	k, err := keysOf(s.prefix, job)
+	if slot != "" { // no slot has the empty text
+		k, err = s.slotKeys(job, slot)
+	}
+	if err != nil {
+		return driver.Run{}, time.Time{}, err
+	}
+	var now time.Time
+	run, err := ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (known driver.Run, err error) {
+		reply, err := call(ctx, client, slotScript, run{keys: []string{k.lock, k.slot}}).ToArray()
+		if err == nil {
+			known, now, err = runOf(slot, reply)
+		}
+		return known, err
+	})
+	return run, now, err
+}
+
+// BeginSlot implements driver.SlotKeeper: one script, one round trip.
+func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.BeginResult, error) {
+	k, err := s.slotKeys(req.Job, req.Slot)
+	if err != nil {
+		return driver.BeginResult{}, err
+	}
+	var retry, notAfter int64
+	if req.RetryFailed {
+		retry = 1
+	}
+	if !req.NotAfter.IsZero() {
+		notAfter = req.NotAfter.UnixMicro()
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (result driver.BeginResult, err error) {
+		reply, err := call(ctx, client, beginScript, run{
+			keys: []string{k.lock, k.slot, k.runs},
+			args: []string{
+				req.Token, decimal(req.Fence), decimal(int64(req.MaxAttempts)), decimal(retry), decimal(notAfter),
+				req.Slot, milliseconds(driver.RunningKeep), decimal(driver.MaxRuns),
+			},
+		}).ToArray()
+		if err != nil {
+			return result, err
+		}
+		word, _ := reply[0].ToString()
+		result.Verdict = verdicts[word]
+		if result.Verdict != driver.NotHeld {
+			result.Run, _, err = runOf(req.Slot, reply[1:])
+		}
+		return result, err
+	})
+}
+
+// verdicts are the words of the script begin.
+var verdicts = map[string]driver.Verdict{
+	"begun": driver.Begun, "ended": driver.Ended, "late": driver.TooLate, "free": driver.NotHeld,
+}
+
+// FinishSlot implements driver.SlotKeeper: one script, one round trip. It is not
+// refused when memory is full.
+func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (driver.Answer, error) {
+	k, err := s.slotKeys(req.Job, req.Slot)
+	if err != nil {
+		return 0, err
+	}
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
+		text, err := call(ctx, client, finishScript, run{
+			keys: []string{k.lock, k.slot, k.runs},
+			args: []string{
+				req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
+			},
+		}).ToString()
+		if err != nil {
+			return 0, err
+		}
+		answer, known := answers[text]
+		if !known {
+			return 0, fmt.Errorf("finish: unexpected answer %q", text)
+		}
+		return answer, nil
+	})
+}
+
+// Runs implements driver.SlotKeeper. What it yields is not of one moment: a
+// slot begun meanwhile may be missing.
+func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, error) {
+	k, err := keysOf(s.prefix, job)
+	if err != nil || limit < 1 {
+		return nil, err
+	}
+	last := int64(min(limit, driver.MaxRuns) - 1)
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.Run, error) {
+		slots, err := client.Do(ctx, client.B().Zrevrange().Key(k.runs).Start(0).Stop(last).Build()).AsStrSlice()
+		if err != nil || len(slots) == 0 {
+			return nil, err
+		}
+		reads := make([]run, len(slots))
+		for i, slot := range slots {
+			reads[i] = run{keys: []string{k.lock, k.slot + slot}}
+		}
+		var runs []driver.Run
+		for i, result := range callMany(ctx, client, slotScript, reads) {
+			reply, err := result.ToArray()
+			if err != nil {
+				return nil, err
+			}
+			run, _, err := runOf(slots[i], reply)
+			if err != nil {
+				return nil, err
+			}
+			if run.Phase != 0 { // forgotten sooner than the index
+				runs = append(runs, run)
+			}
+		}
+		return runs, nil
+	})
+}
+
+// runOf reads what the scripts slot and begin say of a slot: the record's
+// fields, what is left of the runner's lease, and the server's TIME.
+func runOf(slot string, reply []rueidis.RedisMessage) (driver.Run, time.Time, error) {
+	read := driver.Run{Slot: slot}
+	if len(reply) != 3 {
+		return read, time.Time{}, fmt.Errorf("a slot: %d parts instead of 3", len(reply))
+	}
+	since, err := serverTime(reply[2])
+	if err != nil {
+		return read, time.Time{}, err
+	}
+	now := time.UnixMicro(since.Microseconds()).UTC()
+	fields, err := reply[0].ToArray()
+	if err != nil || len(fields) != 9 {
+		return read, now, fmt.Errorf("record of a slot: %d fields instead of 9, %w", len(fields), err)
+	}
+	if fields[2].IsNil() {
+		return read, now, nil
+	}
+	text := func(i int) string { t, _ := fields[i].ToString(); return t }
+	number := func(i int) int64 { n, _ := strconv.ParseInt(text(i), 10, 64); return n }
+	left, err := reply[1].AsInt64()
+	read.Phase = driver.Done
+	switch {
+	case text(0) != "":
+		read.Phase, read.Left = driver.Running, time.Duration(left)*time.Millisecond
+	case text(1) != "":
+		read.Phase = driver.Lost
+	}
+	read.Token, read.Fence, read.Attempt = text(2), number(3), int(number(4))
+	read.Began = time.UnixMicro(number(5)).UTC()
+	if read.Phase != driver.Running {
+		read.Ended = time.UnixMicro(number(6)).UTC()
+	}
+	if read.Phase == driver.Done {
+		read.Code, read.Note = int(number(7)), text(8)
+	}
+	return read, now, err
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
