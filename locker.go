@@ -174,6 +174,20 @@ func (l *Locker) Inspect(ctx context.Context, name string) (state State, err err
 	return state, err
 }
 
+// Store returns the store that was given to New.
+func (l *Locker) Store() driver.Store { return l.store }
+
+// Persist calls op, with growing pauses, until it returns something else than an
+// ErrUnreachable or the end of a context, for Config.StoreTimeout at the most:
+// what all calls do that ask the store. It is for packages that use more of the
+// store than locks; op must be such that it does no harm twice.
+func (l *Locker) Persist(ctx context.Context, op func(ctx context.Context) error) error {
+	if l.closing.Err() != nil {
+		return ErrClosed
+	}
+	return l.persist(ctx, l.config.StoreTimeout, op)
+}
+
 // Close releases every lease that is held, whose contexts end with ErrClosed as
 // their cause, ends the calls that wait, and waits for the Locker's goroutines.
 // If ctx ends first, what is still held stays in the store until its TTL ends.

@@ -654,3 +654,29 @@ func TestBadConfigurationsAndOptionsAreRefusedWithAReason(t *testing.T) {
 		t.Errorf("no name: %v", err)
 	}
 }
+
+func TestPersistAsksUntilThereIsAnAnswer(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		l := w.locker(Config{StoreTimeout: 2 * time.Second})
+		if l.Store() != w.store {
+			t.Error("Store is not what New was given")
+		}
+		down, refused := &driver.Error{Kind: ErrUnreachable}, &driver.Error{Kind: ErrRefused}
+		for want, answers := range map[error][]error{nil: {down, down, nil}, refused: {down, refused, nil}} {
+			asked := 0
+			err := l.Persist(t.Context(), func(context.Context) error { asked++; return answers[asked-1] })
+			if !errors.Is(err, want) {
+				t.Errorf("after %d answers: %v, want %v", asked, err, want)
+			}
+		}
+		began := time.Now()
+		err := l.Persist(t.Context(), func(context.Context) error { return down })
+		if took := time.Since(began); !errors.Is(err, ErrUnreachable) || took > 2*time.Second {
+			t.Errorf("gave up after %v with %v", took, err)
+		}
+		l.Close(t.Context())
+		if err := l.Persist(t.Context(), func(context.Context) error { return nil }); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
