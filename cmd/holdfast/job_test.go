@@ -18,14 +18,14 @@ const patience = 60 * time.Second
 
 // Files in the folder of a job.
 const (
-	fileInside  = "inside"  // exists while a job is at work
+	fileInside  = "inside"  // locked by the kernel while a job is at work
 	fileStarted = "started" // a line for each job: its process and its fence
 	fileOverlap = "overlap" // exists if two were at work at once
 	fileFinish  = "finish"  // tells a job to end
 )
 
 // job is a program: it works until its folder has the file "finish". That no
-// two are at work at once it checks by a file that only one can create.
+// two are at work at once it checks by a lock that ends with its process.
 func job() {
 	deaf := flag.Bool("deaf", false, "ignore TERM")
 	exit := flag.Int("exit", 0, "exit code")
@@ -34,8 +34,9 @@ func job() {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	dir := flag.Arg(0)
-	inside, err := os.OpenFile(filepath.Join(dir, fileInside), os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	inside, err := os.OpenFile(filepath.Join(dir, fileInside), os.O_CREATE|os.O_RDWR, 0o600)
+	must(err)
+	if syscall.Flock(int(inside.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		must(os.WriteFile(filepath.Join(dir, fileOverlap), nil, 0o600))
 	}
 	started, err := os.OpenFile(filepath.Join(dir, fileStarted), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -43,7 +44,7 @@ func job() {
 	_, err = fmt.Fprintf(started, "%d %s\n", os.Getpid(), os.Getenv("HOLDFAST_FENCE"))
 	must(err)
 	must(until(func() bool { return exists(filepath.Join(dir, fileFinish)) }))
-	must(os.Remove(inside.Name()))
+	must(inside.Close())
 	os.Exit(*exit)
 }
 

@@ -40,24 +40,38 @@ type process struct {
 
 func holdfast(t *testing.T, url string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command("holdfast", args...)}
-	p.Env = append(os.Environ(), "HOLDFAST_STORE="+url)
-	p.Stderr = &p.stderr
+	p := prepare(url, args...)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// code waits for the end of the process and returns its exit code.
+func prepare(url string, args ...string) *process {
+	p := &process{Cmd: exec.Command("holdfast", args...)}
+	p.Env = append(os.Environ(), "HOLDFAST_STORE="+url)
+	p.Stderr = &p.stderr
+	return p
+}
+
+// code waits for the end of the process and returns its exit code, which is -1
+// if a signal ended it.
 func (p *process) code(t *testing.T) int {
 	t.Helper()
-	err := p.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	code, err := p.end()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return p.ProcessState.ExitCode()
+	return code
+}
+
+func (p *process) end() (code int, err error) {
+	err = p.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	return p.ProcessState.ExitCode(), nil
 }
 
 // waitFor waits until n jobs were started in the folder and returns the last.
@@ -132,9 +146,6 @@ func TestAfterAKill9TheJobIsStoppedAndAnotherRunsWhenTheLeaseIsOver(t *testing.T
 		if err := until(func() bool { return gone(job.pid) }); err != nil {
 			t.Fatalf("the job of the killed one goes on: %v", err)
 		}
-		if err := os.Remove(filepath.Join(dir, fileInside)); err != nil {
-			t.Fatal(err)
-		}
 		next := waitFor(t, dir, 2)
 		finish(t, dir)
 		if got := second.code(t); got != 0 {
@@ -179,25 +190,6 @@ func TestAJobOfManyTTLsKeepsItsLockToTheEnd(t *testing.T) {
 			t.Errorf("the holder ended with %d, want %d, and said %q", got, jobsCode, &holder.stderr)
 		}
 	})
-}
-
-func TestInABlackHoleEvenADeafJobIsGoneBeforeTheKeyExpires(t *testing.T) {
-	server := redistest.Start(t, redistest.Options{})
-	proxy := redistest.NewProxy(t, server.Addr())
-	dir := t.TempDir()
-	holder := holdfast(t, "redis://"+proxy.Addr(), "run", "--ttl", "3s", lockName, "--", "job", "-deaf", dir)
-	job := waitFor(t, dir, 1)
-	proxy.Drop()
-	if err := until(func() bool { return gone(job.pid) }); err != nil {
-		t.Fatalf("the job goes on: %v", err)
-	}
-	left, err := server.Do("PTTL", "lock:"+lockName).ToInt64()
-	if err != nil || left <= 0 {
-		t.Errorf("when the job was gone the key had %d ms left (%v), want more than 0", left, err)
-	}
-	if got := holder.code(t); got != 79 || !strings.Contains(holder.stderr.String(), lockName) {
-		t.Errorf("ended with %d, want 79, and said %q", got, &holder.stderr)
-	}
 }
 
 func TestASignalEndsAWaitAndLeavesNothingBehind(t *testing.T) {

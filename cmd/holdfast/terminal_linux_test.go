@@ -32,6 +32,7 @@ func atTerminal(t *testing.T, script string) *terminal {
 	term := &terminal{t: t, master: master, closed: make(chan struct{})}
 	term.shell = exec.Command("sh", "-c", script)
 	term.shell.Env = append(os.Environ(), "HOLDFAST_STORE=sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
+	term.shell.Dir = t.TempDir()
 	term.shell.Stdin, term.shell.Stdout, term.shell.Stderr = slave, slave, slave
 	term.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := term.shell.Start(); err != nil {
@@ -90,6 +91,15 @@ func (term *terminal) expect(text string) {
 	}
 }
 
+// expectTwice waits until a line stands on the terminal twice, as its echo and
+// as the output of cat. Others may write between the two.
+func (term *terminal) expectTwice(line string) {
+	term.t.Helper()
+	if err := until(func() bool { return strings.Count(term.text(), line+"\r\n") == 2 }); err != nil {
+		term.t.Fatalf("%q was not written twice: %v; seen: %q", line, err, term.text())
+	}
+}
+
 func (term *terminal) press(keys string) {
 	term.t.Helper()
 	if _, err := term.master.WriteString(keys); err != nil {
@@ -136,9 +146,100 @@ func TestCtrlCEndsTheCommandAndTheRun(t *testing.T) {
 	// overlook the signal.
 	term := atTerminal(t, `trap : INT; holdfast run job -- cat; echo "code $?"`)
 	term.press("ready\n")
-	term.expect("ready\r\nready\r\n") // the terminal's echo, and cat's
+	term.expectTwice("ready")
 	term.press("\x03")
 	term.expect("code 130")
+	term.end()
+}
+
+func TestCtrlZStopsTheWholeJobAndItGoesOnInTheForeground(t *testing.T) {
+	term := atTerminal(t, `set -m; holdfast run job -- cat; echo "stopped $?"; fg; echo "code $?"`)
+	term.press("one\n")
+	term.expectTwice("one")
+	term.press("\x1a")
+	term.expect("stopped 148")
+	term.press("two\n")
+	term.expectTwice("two")
+	term.press("\x04")
+	term.expect("code 0")
+	term.end()
+}
+
+func TestCtrlCInAPipelineReachesTheCommandOnce(t *testing.T) {
+	term := atTerminal(t, `holdfast run job -- sh -c 'trap "echo interrupted" INT; echo ready; while ! test -e finish; do sleep 0.05; done; exit 4' | (trap "" INT; cat)`)
+	term.expect("ready")
+	term.press("\x03")
+	term.expect("interrupted")
+	if err := os.WriteFile(filepath.Join(term.shell.Dir, "finish"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	term.shell.Wait() // the shell itself is interrupted, too
+	<-term.closed
+	term.master.Close()
+	if n := strings.Count(term.text(), "interrupted"); n != 1 {
+		t.Errorf("the command was interrupted %d times, want once", n)
+	}
+}
+
+func TestACommandStoppedBeyondItsLeaseDoesNotGoOn(t *testing.T) {
+	term := atTerminal(t, `set -m; holdfast run --ttl 1 job -- cat; echo "stopped $?"; while holdfast show job >/dev/null; do sleep 0.05; done; fg; echo "code $?"`)
+	term.press("one\n")
+	term.expectTwice("one")
+	term.press("\x1a")
+	term.expect("stopped 148")
+	term.expect("code 79")
+	term.end()
+}
+
+func TestALossDuringAStopIsFoundBeforeTheCommandGoesOn(t *testing.T) {
+	term := atTerminal(t, `set -m; holdfast run -k 500ms job -- sh -c 'echo ready; trap "" TERM; read x; echo "got <$x>"'; echo "stopped $?"; holdfast release job --force --yes --reason test; fg; echo "code $?"`)
+	term.expect("ready")
+	term.press("\x1a")
+	term.expect("stopped 148")
+	term.expect("code 79")
+	term.end()
+}
+
+func TestCtrlZWithoutAShellToResumeItIsNoMoreThanAPause(t *testing.T) {
+	term := atTerminal(t, `exec holdfast run job -- cat`)
+	term.press("one\n")
+	term.expectTwice("one")
+	term.press("\x1a")
+	term.press("two\n")
+	term.expectTwice("two")
+	term.press("\x04")
+	term.end()
+}
+
+func TestAJobInTheBackgroundStopsWhenItReadsAndGoesOnInTheForeground(t *testing.T) {
+	term := atTerminal(t, `set -m; holdfast run job -- cat & until grep -q ") T " /proc/$!/stat; do sleep 0.05; done; echo "asleep"; fg; echo "code $?"`)
+	term.expect("asleep")
+	term.press("one\n")
+	term.expectTwice("one")
+	term.press("\x04")
+	term.expect("code 0")
+	term.end()
+}
+
+func TestCtrlCEndsTheWaitForOrphans(t *testing.T) {
+	term := atTerminal(t, `trap : INT; holdfast run --orphans wait job -- sh -c 'setsid sh -c "touch up; while kill -0 \$PPID 2>/dev/null; do :; done; echo waiting; exec sleep 1000" & until test -e up; do :; done; exit 4'; echo "code $?"`)
+	term.expect("waiting")
+	// The terminal may be given back just after that.
+	if err := until(func() bool { term.press("\x03"); return strings.Contains(term.text(), "code 4") }); err != nil {
+		t.Errorf("%v; seen: %q", err, term.text())
+	}
+	term.end()
+}
+
+func TestTheTerminalIsGivenBackWhenTheCommandCanNotBeStarted(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "orphan")
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	term := atTerminal(t, `holdfast run job -- `+script+`; echo "code $?"; read x; echo "got <$x>"`)
+	term.expect("code 127")
+	term.press("one\n")
+	term.expect("got <one>")
 	term.end()
 }
 

@@ -62,7 +62,8 @@ can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`
 	flags.StringVar(&a.store, "store", "", "where the locks live: local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock (default $HOLDFAST_STORE, else the config file)")
 	flags.StringVar(&a.config, "config", "", "config file (default $XDG_CONFIG_HOME/holdfast/config.toml, else "+systemConfig+")")
 	flags.Var(&a.connectTimeout, "connect-timeout", "how long to try a store that can't be reached")
-	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(),
+		a.runsCommand(), a.waitCommand(), a.versionCommand())
 	return root
 }
 

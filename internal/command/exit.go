@@ -21,6 +21,7 @@ const (
 	codeRefused       = 77 // EX_NOPERM
 	codeMisconfigured = 78 // EX_CONFIG
 	codeLost          = 79
+	codeLate          = 124 // as timeout(1) has it
 )
 
 // exit ends the command with a code and, if there is a text, a message. It is
@@ -31,6 +32,9 @@ type exit struct {
 }
 
 func (e *exit) Error() string { return e.text }
+
+// ExitCode is the code by which package once remembers a command.
+func (e *exit) ExitCode() int { return e.code }
 
 func exitWith(code int, format string, args ...any) error {
 	return &exit{code, fmt.Sprintf(format, args...)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,10 +19,12 @@ type run struct {
 	*app
 	flags runFlags
 	name  string
+	// renewed receives when the deadline of the lease has moved.
+	renewed chan struct{}
 }
 
 func (a *app) runCommand() *cobra.Command {
-	r := &run{app: a}
+	r := &run{app: a, renewed: make(chan struct{}, 1)}
 	cmd := &cobra.Command{
 		Use:   "run NAME [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -31,14 +32,25 @@ func (a *app) runCommand() *cobra.Command {
 if the lease can't be kept, and releases the lock when the command has ended.
 
 Exit codes: the command's own, or 128 + n if signal n ended it; 75 another holds
-the lock (see -E); 79 the lock was lost while the command ran; 69 the store can't
-be reached; 64 usage; 77 refused by the store; 78 configuration; 126 command not
-executable; 127 command not found.
+the lock (see -E); 79 the lock was lost while the command ran; 124 --max-runtime
+ended the command; 69 the store can't be reached; 64 usage; 77 refused by the
+store; 78 configuration; 126 command not executable; 127 command not found.
+
+TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to the command's process group;
+a second TERM or INT kills it. A supervisor, a small second process, stops the
+command before the lease can end even if holdfast is frozen or killed. On Linux
+it also finds processes that have left the command's group.
+
+With --slot, --every or --cron it runs once per slot among all hosts: exit code 0,
+without a word, if the slot is done, or running elsewhere and there is no --wait;
+with --wait it stands by, and takes over if the one that runs it crashes.
 
 The command finds HOLDFAST_NAME, HOLDFAST_FENCE, HOLDFAST_OWNER and
-HOLDFAST_STORE (without its password) in its environment.`,
+HOLDFAST_STORE (without its password) in its environment; with a slot also
+HOLDFAST_SLOT and HOLDFAST_ATTEMPT.`,
 		Example: `  holdfast run --store local nightly-report -- ./report.sh
-  holdfast run --wait 10m reindex -- sh -c 'make index && make publish'`,
+  holdfast run --wait 10m reindex -- sh -c 'make index && make publish'
+  holdfast run --cron '0 2 * * *' --tz Europe/Paris --wait forever nightly-report -- ./report.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.run(cmd, args)
 		},
@@ -61,9 +73,12 @@ func (r *run) run(cmd *cobra.Command, args []string) error {
 	}
 	signals, stop := catchSignals()
 	defer stop()
+	if r.flags.slot.given {
+		return r.runSlot(cmd.Context(), argv, command, signals)
+	}
 	var s *session
 	var lease *holdfast.Lease
-	err = orSignal(cmd.Context(), signals, func(ctx context.Context) (err error) {
+	err = orSignal(cmd.Context(), signals, nil, func(ctx context.Context) (err error) {
 		s, lease, err = r.acquire(ctx)
 		return err
 	})
@@ -73,12 +88,7 @@ func (r *run) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return r.notAcquired(err)
 	}
-	job := supervise.Job{
-		Command: command, Env: r.environment(s, lease),
-		Stdin: r.stdin, Stdout: r.stdout, Stderr: r.stderr,
-		Grace: r.flags.grace(), Slack: r.flags.slack(), Signals: signals,
-	}
-	outcome, err := job.Run(lease)
+	outcome, err := r.underLease(s, lease, command, signals)
 	if err != nil {
 		err = notStarted(argv, err)
 	}
@@ -119,14 +129,23 @@ func (r *run) refuseNesting(ctx context.Context, s *session) error {
 	return nil
 }
 
-// acquire opens the store and takes the lock. The session is to be closed also
-// after an error, if there is one.
-func (r *run) acquire(ctx context.Context) (*session, *holdfast.Lease, error) {
-	s, err := r.open(ctx, holdfast.Config{Owner: r.flags.owner, TTL: r.flags.leaseTTL()})
+// openToRun opens the store, unless this is a run inside itself. The session is
+// to be closed also after an error, if there is one.
+func (r *run) openToRun(ctx context.Context) (*session, error) {
+	s, err := r.open(ctx, holdfast.Config{
+		Owner: r.flags.owner, TTL: r.flags.leaseTTL(),
+		Events: holdfast.Events{Extended: r.deadlineMoved},
+	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := r.refuseNesting(ctx, s); err != nil {
+	return s, r.refuseNesting(ctx, s)
+}
+
+// acquire opens the store and takes the lock.
+func (r *run) acquire(ctx context.Context) (*session, *holdfast.Lease, error) {
+	s, err := r.openToRun(ctx)
+	if err != nil {
 		return s, nil, err
 	}
 	lease, err := s.locker.Acquire(ctx, r.name, r.flags.options()...)
@@ -152,25 +171,6 @@ func (r *run) notAcquired(err error) error {
 	}
 	c.line("next", r.next("show "+quote(r.name)))
 	return &exit{r.flags.conflictCode, c.text.String()}
-}
-
-// finish releases the lock and says how the run ended.
-func (r *run) finish(ctx context.Context, lease *holdfast.Lease, outcome supervise.Outcome, notStarted error) error {
-	why := context.Cause(lease.Context()) // before the release ends it
-	err := lease.Release(ctx)
-	switch {
-	case notStarted != nil:
-		return notStarted
-	case errors.Is(why, holdfast.ErrLost):
-		return exitWith(codeLost, "%v", why)
-	case outcome.Lost:
-		return exitWith(codeLost, "lock %q could not be kept: the command was stopped before the lease ended", r.name)
-	case errors.Is(err, holdfast.ErrLost):
-		return exitWith(codeLost, "%v", err)
-	case err != nil:
-		r.warn("lock " + strconv.Quote(r.name) + " could not be released, it ends by its TTL: " + err.Error())
-	}
-	return &exit{code: outcome.Code}
 }
 
 func notStarted(argv []string, err error) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfastlock/holdfast"
+	"github.com/holdfastlock/holdfast/internal/supervise"
 )
 
 // What --on-conflict can be.
@@ -15,6 +16,28 @@ const (
 	fail = "fail"
 	skip = "skip"
 )
+
+// What --on-lost can be.
+const (
+	lostKill = "kill"
+	lostTerm = "term"
+	lostWarn = "warn"
+)
+
+// What --orphans can be.
+const (
+	orphansRelease = "release"
+	orphansWait    = "wait"
+	orphansKill    = "kill"
+)
+
+var onLost = map[string]supervise.OnLost{
+	lostKill: supervise.LostKill, lostTerm: supervise.LostTerm, lostWarn: supervise.LostWarn,
+}
+
+var orphans = map[string]supervise.Orphans{
+	orphansRelease: supervise.OrphansRelease, orphansWait: supervise.OrphansWait, orphansKill: supervise.OrphansKill,
+}
 
 // runFlags are the flags of run.
 type runFlags struct {
@@ -25,9 +48,14 @@ type runFlags struct {
 	onConflict   string
 	killAfter    duration
 	killGiven    bool
+	holdMin      duration
+	maxRuntime   duration
+	onLost       string
+	orphans      string
 	purpose      string
 	owner        string
 	exportToken  bool
+	slot         slotFlags
 }
 
 func (f *runFlags) define(cmd *cobra.Command) {
@@ -41,8 +69,13 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	flags.IntVarP(&f.conflictCode, "conflict-exit-code", "E", codeHeld, "exit code when another holds the lock")
 	flags.StringVar(&f.onConflict, "on-conflict", fail, "when another holds the lock: fail, or skip silently with exit code 0")
 	flags.VarP(&f.killAfter, "kill-after", "k", "grace between TERM and KILL (default 5s or a sixth of the ttl, whichever is less)")
+	flags.Var(&f.maxRuntime, "max-runtime", "stop the command after this time: TERM, the grace, KILL; exit code 124")
+	flags.Var(&f.holdMin, "hold-min", "keep the lock at least this long, even if the command ends sooner")
+	flags.StringVar(&f.onLost, "on-lost", lostKill, "when the lock is lost: kill (TERM, the grace, KILL), term, or warn only")
+	flags.StringVar(&f.orphans, "orphans", orphansRelease, "processes that outlive the command: release the lock all the same, wait for them, or kill them")
 	flags.StringVar(&f.purpose, "purpose", "", "a text for those who find the lock held")
 	flags.StringVar(&f.owner, "owner", "", "who holds the lock, for those who find it held (default host/pid)")
+	f.slot.define(flags)
 	flags.BoolVar(&f.exportToken, "export-token", false, "give the command the lease's token as HOLDFAST_TOKEN")
 }
 
@@ -60,10 +93,39 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	case f.conflictCode < 0 || f.conflictCode > 255:
 		return usage("--conflict-exit-code is 0 to 255, not %d", f.conflictCode)
 	}
+	if err := f.checkRules(given); err != nil {
+		return err
+	}
 	if err := f.checkTexts(); err != nil {
 		return err
 	}
+	if err := f.slot.check(given); err != nil {
+		return err
+	}
 	return f.checkTTL()
+}
+
+// checkRules refuses rules for the command that can't be kept.
+func (f *runFlags) checkRules(given func(flag string) bool) error {
+	_, knownLoss := onLost[f.onLost]
+	_, knownOrphans := orphans[f.orphans]
+	switch {
+	case !knownLoss:
+		return usage("--on-lost is %s, %s or %s, not %q", lostKill, lostTerm, lostWarn, f.onLost)
+	case !knownOrphans:
+		return usage("--orphans is %s, %s or %s, not %q", orphansRelease, orphansWait, orphansKill, f.orphans)
+	case given("max-runtime") && f.maxRuntime == 0:
+		return usage("--max-runtime must be more than 0")
+	}
+	return nil
+}
+
+// rules are those that the command is stopped by.
+func (f *runFlags) rules() supervise.Rules {
+	return supervise.Rules{
+		Grace: f.grace(), Slack: f.slack(), Limit: time.Duration(f.maxRuntime),
+		OnLost: onLost[f.onLost], Orphans: orphans[f.orphans],
+	}
 }
 
 // checkTexts refuses what the library would, as bad usage.

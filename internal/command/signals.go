@@ -26,8 +26,9 @@ func catchSignals() (signals <-chan os.Signal, stop func()) {
 }
 
 // orSignal calls wait. When a signal comes first it ends wait's context, and
-// the error is the *exit for the signal, whatever wait returned then.
-func orSignal(ctx context.Context, signals <-chan os.Signal, wait func(context.Context) error) error {
+// the error is the *exit for the signal, whatever wait returned then. Once
+// started is closed, signals are left to others; it may be nil.
+func orSignal(ctx context.Context, signals <-chan os.Signal, started <-chan struct{}, wait func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var err error
@@ -38,6 +39,9 @@ func orSignal(ctx context.Context, signals <-chan os.Signal, wait func(context.C
 	}()
 	select {
 	case <-done:
+		return err
+	case <-started:
+		<-done
 		return err
 	case sig := <-signals:
 		cancel()

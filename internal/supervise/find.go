@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Exit codes of a command that can't be started, as the shells use them.
@@ -25,6 +28,9 @@ type Command struct {
 // tells the errors apart.
 func Find(argv []string) (Command, error) {
 	path, err := exec.LookPath(argv[0])
+	if errors.Is(err, exec.ErrNotFound) && inPath(argv[0]) {
+		return Command{}, &exec.Error{Name: argv[0], Err: fs.ErrPermission}
+	}
 	if err != nil && !errors.Is(err, exec.ErrDot) { // execvp runs those too
 		return Command{}, err
 	}
@@ -33,6 +39,15 @@ func Find(argv []string) (Command, error) {
 		return Command{shell, append([]string{shell, path}, argv[1:]...)}, nil
 	}
 	return Command{path, argv}, nil
+}
+
+// inPath says whether a folder of PATH has a file of that name, executable or
+// not.
+func inPath(name string) bool {
+	return !strings.Contains(name, "/") && slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(folder string) bool {
+		info, err := os.Stat(filepath.Join(folder, name))
+		return err == nil && info.Mode().IsRegular()
+	})
 }
 
 // ExitCode returns the exit code for an error of Find or Job.Run.

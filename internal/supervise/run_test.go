@@ -28,14 +28,17 @@ type running struct {
 
 // runScript runs a shell script in the background and waits until it has made
 // the file "ready" in its folder.
-func runScript(t *testing.T, script string) *running {
+func runScript(t *testing.T, script string, changes ...func(*Job)) *running {
 	t.Helper()
 	r := &running{t, t.TempDir(), newLease(), make(chan os.Signal, 4), make(chan Outcome, 1)}
 	command, err := Find([]string{"sh", "-c", "cd '" + r.dir + "'\n" + script})
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := Job{Command: command, Env: os.Environ(), Grace: 200 * time.Millisecond, Slack: slack, Signals: r.signals}
+	job := Job{Command: command, Env: os.Environ(), Signals: r.signals, Rules: Rules{Grace: 200 * time.Millisecond, Slack: slack}}
+	for _, change := range changes {
+		change(&job)
+	}
 	go func() {
 		outcome, err := job.Run(r.lease)
 		if err != nil {
@@ -86,7 +89,7 @@ func run(t *testing.T, argv ...string) (Outcome, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Job{Command: command, Env: os.Environ(), Grace: grace, Slack: slack}.Run(newLease())
+	return Job{Command: command, Env: os.Environ(), Rules: Rules{Grace: grace, Slack: slack}}.Run(newLease())
 }
 
 func TestTheExitCodeIsTheCommandsOwnOrThatOfItsSignal(t *testing.T) {

@@ -2,16 +2,12 @@ package supervise
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/holdfastlock/holdfast"
 )
 
 const (
@@ -20,11 +16,10 @@ const (
 	slack = time.Second
 )
 
-// fakeLease is a lease whose deadline the test moves.
+// fakeLease is a lease that the test keeps or loses.
 type fakeLease struct {
 	ctx      context.Context
 	lose     context.CancelCauseFunc
-	mu       sync.Mutex
 	deadline time.Time
 }
 
@@ -34,62 +29,63 @@ func newLease() *fakeLease {
 	return l
 }
 
-func (l *fakeLease) Context() context.Context { return l.ctx }
+func (l *fakeLease) Context() context.Context      { return l.ctx }
+func (l *fakeLease) Deadline() time.Time           { return l.deadline }
+func (l *fakeLease) Confirm(context.Context) error { return l.ctx.Err() }
 
-func (l *fakeLease) Deadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.deadline
+// fakeFamily notes how it was signalled, and ends when it is killed.
+type fakeFamily struct {
+	began   time.Time
+	changes chan change
+	notes   []string
+	gone    bool
 }
 
-func (l *fakeLease) renew() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.deadline = time.Now().Add(ttl)
-}
+func (f *fakeFamily) signalAll(sig syscall.Signal) { f.signal(sig) }
 
-// fakeGroup notes when it was signalled, and ends when it is killed.
-type fakeGroup struct {
-	began  time.Time
-	exited chan int
-	mu     sync.Mutex
-	notes  []string
-	gone   bool
-}
-
-func (g *fakeGroup) signal(sig syscall.Signal) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.gone {
+func (f *fakeFamily) signal(sig syscall.Signal) {
+	if f.gone {
 		return
 	}
 	if sig != syscall.SIGCONT {
-		g.notes = append(g.notes, fmt.Sprintf("%v at %v", sig, time.Since(g.began)))
+		f.notes = append(f.notes, fmt.Sprintf("%v at %v", sig, time.Since(f.began)))
 	}
 	if sig == syscall.SIGKILL {
-		g.gone = true
-		g.exited <- SignalCode(sig)
+		f.gone = true
+		f.changes <- change{ended: true, code: SignalCode(sig)}
+		f.changes <- change{gone: true}
 	}
 }
 
-func (g *fakeGroup) alive() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.gone
+// watched runs a command that does not end by itself under a lease of one TTL,
+// and returns what happened to it.
+func watched(rules Rules, orders <-chan order) (notes []string, outcome Outcome) {
+	const room = 4
+	f := &fakeFamily{began: time.Now(), changes: make(chan change, room)}
+	p := plan{Rules: rules}
+	if rules.Limit > 0 {
+		p.limit = time.Now().Add(rules.Limit)
+	}
+	w := &watch{family: f, plan: p, now: time.Now, orders: orders, changes: f.changes, deadline: time.Now().Add(ttl), tell: func(report) {}}
+	outcome = w.run()
+	return f.notes, outcome
 }
 
-// supervised runs a command that does not end by itself under the lease, and
-// returns what happened to it.
-func supervised(lease Lease) (notes []string, outcome Outcome) {
-	g := &fakeGroup{began: time.Now(), exited: make(chan int, 1)}
-	w := &watch{group: g, exited: g.exited, plan: plan{grace: grace, slack: slack}}
-	outcome = w.run(lease)
-	return g.notes, outcome
+// rules are those of most tests.
+var rules = Rules{Grace: grace, Slack: slack}
+
+// after gives an order after a time.
+func after(d time.Duration, o order) <-chan order {
+	orders := make(chan order, 1)
+	time.AfterFunc(d, func() { orders <- o })
+	return orders
 }
+
+func renewed() order { return order{Deadline: moment(time.Now().Add(ttl).UnixNano())} }
 
 func TestTheGroupIsGoneBeforeALeaseThatIsNotRenewedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notes, outcome := supervised(newLease())
+		notes, outcome := watched(rules, nil)
 		want := []string{"terminated at 24s", "killed at 29s"}
 		if !slices.Equal(notes, want) || !outcome.Lost || outcome.Code != 137 {
 			t.Errorf("got %q and %+v, want %q and code 137, lost", notes, outcome, want)
@@ -99,14 +95,14 @@ func TestTheGroupIsGoneBeforeALeaseThatIsNotRenewedEnds(t *testing.T) {
 
 func TestRenewalsPutTheStopOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lease := newLease()
+		orders := make(chan order)
 		go func() {
 			for range 10 {
 				time.Sleep(ttl / 3)
-				lease.renew()
+				orders <- renewed()
 			}
 		}()
-		notes, _ := supervised(lease)
+		notes, _ := watched(rules, orders)
 		want := []string{"terminated at 2m4s", "killed at 2m9s"}
 		if !slices.Equal(notes, want) {
 			t.Errorf("got %q, want %q: 10 renewals each 10s, then none", notes, want)
@@ -115,25 +111,31 @@ func TestRenewalsPutTheStopOff(t *testing.T) {
 }
 
 func TestALossIsATermAtOnceAndAKillAfterTheGrace(t *testing.T) {
-	for _, reason := range []holdfast.LostReason{holdfast.LostTaken, holdfast.LostGone, holdfast.LostMaxHold} {
-		synctest.Test(t, func(t *testing.T) {
-			lease := newLease()
-			time.AfterFunc(10*time.Second, func() { lease.lose(&holdfast.LostError{Reason: reason}) })
-			notes, outcome := supervised(lease)
-			want := []string{"terminated at 10s", "killed at 15s"}
-			if !slices.Equal(notes, want) || !outcome.Lost {
-				t.Errorf("%v: got %q, lost %v; want %q", reason, notes, outcome.Lost, want)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		notes, outcome := watched(rules, after(10*time.Second, order{Lease: lost}))
+		want := []string{"terminated at 10s", "killed at 15s"}
+		if !slices.Equal(notes, want) || !outcome.Lost {
+			t.Errorf("got %q, lost %v; want %q", notes, outcome.Lost, want)
+		}
+	})
+}
+
+func TestTheDeathOfHoldfastIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		orders := make(chan order)
+		time.AfterFunc(10*time.Second, func() { close(orders) })
+		notes, outcome := watched(rules, orders)
+		want := []string{"terminated at 10s", "killed at 15s"}
+		if !slices.Equal(notes, want) || !outcome.Lost {
+			t.Errorf("got %q, lost %v; want %q", notes, outcome.Lost, want)
+		}
+	})
 }
 
 func TestALossNearTheDeadlineStillMeansAKillBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lease := newLease()
 		// One nanosecond before it would be terminated anyway.
-		time.AfterFunc(ttl-grace-slack-1, func() { lease.lose(errors.New("gone")) })
-		notes, _ := supervised(lease)
+		notes, _ := watched(rules, after(ttl-grace-slack-1, order{Lease: lost}))
 		want := []string{"terminated at 23.999999999s", "killed at 28.999999999s"}
 		if !slices.Equal(notes, want) {
 			t.Errorf("got %q, want %q", notes, want)
@@ -143,10 +145,8 @@ func TestALossNearTheDeadlineStillMeansAKillBeforeIt(t *testing.T) {
 
 func TestALeaseWhoseTimeIsOverIsAKillAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lease := newLease()
 		// The machine was suspended: the lease's clock is ahead of our timers.
-		time.AfterFunc(10*time.Second, func() { lease.lose(&holdfast.LostError{Reason: holdfast.LostExpired}) })
-		notes, outcome := supervised(lease)
+		notes, outcome := watched(rules, after(10*time.Second, order{Lease: over}))
 		want := []string{"killed at 10s"}
 		if !slices.Equal(notes, want) || !outcome.Lost {
 			t.Errorf("got %q, lost %v; want %q", notes, outcome.Lost, want)
@@ -154,9 +154,55 @@ func TestALeaseWhoseTimeIsOverIsAKillAtOnce(t *testing.T) {
 	})
 }
 
+func TestTheLimitIsATermAndAKillAfterTheGrace(t *testing.T) {
+	for name, c := range map[string]struct {
+		grace time.Duration
+		want  []string
+		lost  bool
+	}{
+		"while the lease is held": {grace, []string{"terminated at 10s", "killed at 15s"}, false},
+		"and before it ends":      {ttl, []string{"terminated at 0s", "killed at 29s"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				notes, outcome := watched(Rules{Grace: c.grace, Slack: slack, Limit: 10 * time.Second}, nil)
+				if !slices.Equal(notes, c.want) || !outcome.Late && !c.lost || outcome.Lost != c.lost {
+					t.Errorf("got %q and %+v, want %q", notes, outcome, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOnLostSaysWhatALossDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		onLost OnLost
+		want   []string
+	}{
+		"term": {LostTerm, []string{"terminated at 24s", "killed at 50s"}},
+		"warn": {LostWarn, []string{"killed at 50s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				orders := make(chan order)
+				go func() {
+					time.Sleep(50 * time.Second)
+					orders <- order{Signal: syscall.SIGTERM}
+					orders <- order{Signal: syscall.SIGTERM}
+				}()
+				notes, outcome := watched(Rules{Grace: grace, Slack: slack, OnLost: c.onLost}, orders)
+				notes = slices.DeleteFunc(notes, func(note string) bool { return note == "terminated at 50s" })
+				if !slices.Equal(notes, c.want) || !outcome.Lost {
+					t.Errorf("got %q and %+v, want %q", notes, outcome, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestARenewalAfterTheTermDoesNotSaveTheCommand(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := plan{grace: grace, slack: slack}
+	p := plan{Rules: rules}
 	steps := []struct {
 		at, deadline time.Duration
 		want         action
@@ -165,12 +211,12 @@ func TestARenewalAfterTheTermDoesNotSaveTheCommand(t *testing.T) {
 		{0, ttl, nothing, 24 * time.Second},
 		{24 * time.Second, ttl, terminate, 29 * time.Second},
 		{25 * time.Second, 2 * ttl, nothing, 29 * time.Second},
-		{29 * time.Second, 2 * ttl, kill, 0},
-		{30 * time.Second, 2 * ttl, nothing, 0},
+		{29 * time.Second, 2 * ttl, kill, 29*time.Second + killPause},
+		{30 * time.Second, 2 * ttl, kill, 30*time.Second + killPause},
 	}
 	for _, s := range steps {
 		got, next := p.step(now.Add(s.at), now.Add(s.deadline), held)
-		if got != s.want || (s.next != 0 && !next.Equal(now.Add(s.next))) || (s.next == 0) != next.IsZero() {
+		if got != s.want || !next.Equal(now.Add(s.next)) {
 			t.Errorf("at %v: got %v until %v, want %v until %v", s.at, got, next, s.want, s.next)
 		}
 	}
@@ -178,7 +224,7 @@ func TestARenewalAfterTheTermDoesNotSaveTheCommand(t *testing.T) {
 
 func TestAFrozenSupervisorTerminatesAndKillsAtOnceWhenItWakes(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := plan{grace: grace, slack: slack}
+	p := plan{Rules: rules}
 	p.step(now, now.Add(ttl), held)
 	late := now.Add(time.Hour)
 	if got, next := p.step(late, now.Add(ttl), held); got != terminate || next.After(late) {

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfastlock/holdfast"
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	limit := wait{forever: true}
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "Wait until a lock is free",
+		Long: `Wait returns when nobody holds the lock, without taking it: somebody else may have
+it the next moment. Exit code 0: it was free; 75: it was still held after --wait.`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			signals, stop := catchSignals()
+			defer stop()
+			return orSignal(cmd.Context(), signals, nil, func(ctx context.Context) error {
+				s, err := a.open(ctx, holdfast.Config{})
+				if err != nil {
+					return err
+				}
+				defer s.close(ctx)
+				return a.waitFree(ctx, s, args[0], limit)
+			})
+		},
+	}
+	cmd.Flags().VarP(&limit, "wait", "w", "wait this long at the most")
+	return cmd
+}
+
+// waitFree asks who holds the name when the store tells of a release, when the
+// holder's time is over, and now and then.
+func (a *app) waitFree(ctx context.Context, s *session, name string, limit wait) error {
+	began := time.Now()
+	var woken <-chan struct{}
+	if notifier, ok := s.store.(driver.Notifier); ok && driver.CheckName(name) == nil {
+		channel, stop := notifier.Subscribe(name)
+		defer stop()
+		woken = channel
+	}
+	for {
+		state, err := s.locker.Inspect(ctx, name)
+		if err != nil || len(state.Holders) == 0 {
+			return err
+		}
+		const poll, afterEnd = 500 * time.Millisecond, 5 * time.Millisecond
+		pause := poll
+		if left := state.Holders[0].Left; left >= 0 {
+			pause = min(pause, left+afterEnd)
+		}
+		if !limit.forever {
+			left := limit.limit - time.Since(began)
+			if left <= 0 {
+				return exitWith(codeHeld, "%s is still held by %s", clean(name), clean(state.Holders[0].Owner()))
+			}
+			pause = min(pause, left)
+		}
+		select {
+		case <-woken:
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
