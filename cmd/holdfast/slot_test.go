@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastlock/holdfast/internal/redistest"
 )
 
 func TestACrashedNightIsDoneByOneOfThoseWhoStandBy(t *testing.T) {
@@ -52,6 +55,37 @@ func TestACrashedNightIsDoneByOneOfThoseWhoStandBy(t *testing.T) {
 			t.Errorf("%d starts; the record is %+v, the first fence was %d", len(starts(dir)), run, first.fence)
 		}
 	})
+}
+
+func TestACommandThatWasStoppedForItsLeaseLeavesItsSlotToTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	dir := t.TempDir()
+	// It ends well when it is told to stop, and long before its lease does.
+	script := "trap 'echo > " + dir + "/told; exit 0' TERM; echo > " + dir + "/begun; while :; do sleep 0.05; done"
+	first := holdfast(t, "redis://"+proxy.Addr(), "run", "--ttl", "9s", "--kill-after", "2s",
+		"--slot", "night", lockName, "--", "sh", "-c", script)
+	await := func(file string) {
+		t.Helper()
+		if err := until(func() bool { return exists(filepath.Join(dir, file)) }); err != nil {
+			t.Fatalf("%s: %v: %s", file, err, &first.stderr)
+		}
+	}
+	await("begun")
+	proxy.Drop()
+	await("told")
+	proxy.Heal() // in time to mark the slot done
+	if got := first.code(t); got != 79 {
+		t.Errorf("the one that was stopped ended with %d, want 79: %s", got, &first.stderr)
+	}
+	second := holdfast(t, server.URL(), "run", "--wait", "forever", "--slot", "night", lockName, "--", "true")
+	if got := second.code(t); got != 0 {
+		t.Errorf("the second ended with %d: %s", got, &second.stderr)
+	}
+	if run := runsOf(t, server.URL())[0]; run.Attempt != 2 || run.Outcome != "done" {
+		t.Errorf("the record is %+v, want attempt 2, done", run)
+	}
 }
 
 type slotRun struct {
