@@ -14,8 +14,11 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
+# First everything is built, with all cores; then one package is tested at a
+# time, since tests of processes and of time want the machine to themselves.
 test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
-	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null
+	CGO_ENABLED=1 go test -race -p 1 ./...
 	cd bench && CGO_ENABLED=1 go test -race ./...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin

@@ -71,8 +71,7 @@ func (r *run) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return notStarted(argv, err)
 	}
-	signals, stop := catchSignals()
-	defer stop()
+	signals := catchSignals()
 	if r.flags.slot.given {
 		return r.runSlot(cmd.Context(), argv, command, signals)
 	}

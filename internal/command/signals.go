@@ -11,8 +11,9 @@ import (
 
 // catchSignals returns the signals that end a wait and that are passed on to
 // the child. A HUP or INT that we were started to ignore (nohup, a shell's
-// background job) stays ignored.
-func catchSignals() (signals <-chan os.Signal, stop func()) {
+// background job) stays ignored. They are caught until the program ends: one
+// that comes when all is done must not change its exit code.
+func catchSignals() <-chan os.Signal {
 	const enough = 16 // more at once than a person or a system sends
 	caught := make(chan os.Signal, enough)
 	for _, sig := range []os.Signal{
@@ -22,7 +23,7 @@ func catchSignals() (signals <-chan os.Signal, stop func()) {
 			signal.Notify(caught, sig)
 		}
 	}
-	return caught, func() { signal.Stop(caught) }
+	return caught
 }
 
 // orSignal calls wait. When a signal comes first it ends wait's context, and

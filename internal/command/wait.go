@@ -19,8 +19,7 @@ func (a *app) waitCommand() *cobra.Command {
 it the next moment. Exit code 0: it was free; 75: it was still held after --wait.`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			signals, stop := catchSignals()
-			defer stop()
+			signals := catchSignals()
 			return orSignal(cmd.Context(), signals, nil, func(ctx context.Context) error {
 				s, err := a.open(ctx, holdfast.Config{})
 				if err != nil {
