@@ -7,8 +7,13 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
 FUZZTIME ?= 10s
+# Modules of their own, so that nobody's versions are raised by what they don't use.
+MODULES := bench contrib/gocron
 
-.PHONY: help test check vet lint darwin fuzz build bench bench-quick clean test-deps
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: help test check vet lint darwin fuzz build man install bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -19,17 +24,18 @@ help: ## list the targets
 test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
 	CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null
 	CGO_ENABLED=1 go test -race -p 1 ./...
-	cd bench && CGO_ENABLED=1 go test -race ./...
+	@set -e; for module in $(MODULES); do \
+		(cd $$module && echo "in $$module:" && CGO_ENABLED=1 go test -race ./...); done
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 
-vet: ## go vet, in bench/ too
+vet: ## go vet, in the other modules too
 	go vet ./...
-	cd bench && go vet ./...
+	@set -e; for module in $(MODULES); do (cd $$module && go vet ./...); done
 
 lint: $(GOLANGCI) ## golangci-lint, in a fixed version; the first run builds it, which takes minutes
 	$(GOLANGCI) run ./...
-	cd bench && ../$(GOLANGCI) run ./...
+	@set -e; for module in $(MODULES); do (cd $$module && $(CURDIR)/$(GOLANGCI) run ./...); done
 
 darwin: ## build and vet for macOS on arm64
 	GOOS=darwin GOARCH=arm64 go build ./...
@@ -45,6 +51,24 @@ fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 
 build: ## build the command, static, as bin/holdfast
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/holdfast ./cmd/holdfast
+
+# The pages have the date of the last commit, or in a tarball, without Git, that
+# of a file: the same source gives the same pages.
+man: ## write the man pages to bin/man, completions for bash, zsh and fish to bin/completion
+	rm -rf bin/man bin/completion
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date -r go.mod +%s)} \
+		go run ./internal/manual bin
+
+install: build man ## install the command, man pages and completions below PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	install -m 755 bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
+	install -m 644 bin/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 bin/completion/holdfast.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/holdfast
+	install -m 644 bin/completion/_holdfast $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_holdfast
+	install -m 644 bin/completion/holdfast.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/holdfast.fish
 
 bench: ## measure the figures of docs/performance.md, in three minutes
 	cd bench && go run .

@@ -36,6 +36,14 @@ func Main(ctx context.Context, args []string, stdin, stdout, stderr *os.File) in
 	return a.report(root.ExecuteContext(ctx))
 }
 
+// Tree returns the commands with their flags and texts, to be described and not
+// to be run.
+func Tree() *cobra.Command {
+	root := new(app).root()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -64,6 +72,9 @@ can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`
 	flags.Var(&a.connectTimeout, "connect-timeout", "how long to try a store that can't be reached")
 	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(),
 		a.runsCommand(), a.waitCommand(), a.versionCommand())
+	for _, cmd := range root.Commands() {
+		cmd.ValidArgsFunction = completeArguments
+	}
 	return root
 }
 

@@ -50,13 +50,16 @@ func (a *app) report(err error) int {
 	}
 	var end *exit
 	if !errors.As(err, &end) {
-		end = &exit{codeOf(err), strings.ReplaceAll(err.Error(), "\n", " ")}
+		end = &exit{codeOf(err), oneLine(err)}
 	}
 	if end.text != "" {
 		a.say("%s", end.text)
 	}
 	return end.code
 }
+
+// oneLine is the text of an error, which has a line for each of several causes.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func codeOf(err error) int {
 	var name *driver.NameError

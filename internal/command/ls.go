@@ -58,6 +58,7 @@ any one character; a name without them is looked up directly.`,
 	cmd.Flags().StringVarP(&l.form, "output", "o", formTable, "table, wide, name or json")
 	cmd.Flags().BoolVar(&l.foreign, "foreign", false, "also the locks of other programs")
 	jsonFlag(cmd, &asJSON)
+	completeChoices(cmd, map[string][]string{"output": {formTable, formWide, formName, formJSON}})
 	return cmd
 }
 

@@ -34,7 +34,8 @@ if the lease can't be kept, and releases the lock when the command has ended.
 Exit codes: the command's own, or 128 + n if signal n ended it; 75 another holds
 the lock (see -E); 79 the lock was lost while the command ran; 124 --max-runtime
 ended the command; 69 the store can't be reached; 64 usage; 77 refused by the
-store; 78 configuration; 126 command not executable; 127 command not found.
+store; 78 configuration; 126 command not executable; 127 command not found;
+70 any other error.
 
 TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to the command's process group;
 a second TERM or INT kills it. A supervisor, a small second process, stops the

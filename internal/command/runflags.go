@@ -77,6 +77,11 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.owner, "owner", "", "who holds the lock, for those who find it held (default host/pid)")
 	f.slot.define(flags)
 	flags.BoolVar(&f.exportToken, "export-token", false, "give the command the lease's token as HOLDFAST_TOKEN")
+	completeChoices(cmd, map[string][]string{
+		"on-conflict": {fail, skip},
+		"on-lost":     {lostKill, lostTerm, lostWarn},
+		"orphans":     {orphansRelease, orphansWait, orphansKill},
+	})
 }
 
 // check refuses flags that contradict each other or can't be kept.

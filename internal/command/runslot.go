@@ -80,9 +80,9 @@ func (sr *slotRun) finishSlot(ctx context.Context, result once.Result, err error
 	end := sr.finish(ctx, sr.lease, sr.outcome, failure)
 	switch {
 	case errors.Is(err, holdfast.ErrLost) && !endsWith(end, codeLost):
-		return exitWith(codeLost, "slot %s of %q ran, but is not marked done: %v", result.Slot, sr.name, err)
+		return exitWith(codeLost, "slot %s of %q ran, but is not marked done: %s", result.Slot, sr.name, oneLine(err))
 	case errors.Is(err, holdfast.ErrUnreachable):
-		sr.warn(fmt.Sprintf("slot %s of %q ran, but could not be marked done, so it may run again: %v", result.Slot, sr.name, err))
+		sr.warn(fmt.Sprintf("slot %s of %q ran, but could not be marked done, so it may run again: %s", result.Slot, sr.name, oneLine(err)))
 	}
 	return end
 }

@@ -28,7 +28,7 @@ type slotFlags struct {
 
 func (f *slotFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.text, "slot", "", "run once for this text, such as a date, among all hosts")
-	flags.Var(&f.every, "every", "run once in each such time, counted from midnight UTC, by the store's clock")
+	flags.Var(&f.every, "every", "run once in each such time, by the store's clock in UTC: 24h is a day from midnight")
 	flags.StringVar(&f.cron, "cron", "", "run once for each occurrence of this crontab expression, by the store's clock")
 	flags.StringVar(&f.zone, "tz", "", "time zone of --cron, such as Europe/Paris (default UTC)")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "attempts at a slot after crashes and losses (default until it is done)")
