@@ -33,6 +33,9 @@ func Cron(expr, zone string) Schedule {
 		return Schedule{err: misconfigured("cron expression %q: use Every for an interval", expr)}
 	}
 	t := table{spec, location}
+	if t.spec.Next(time.Time{}.AddDate(2000, 0, 0)).IsZero() { // of any five years
+		return Schedule{err: misconfigured("cron expression %q: it never comes", expr)}
+	}
 	return Schedule{near: func(now time.Time) (around, error) {
 		a, found := t.around(now)
 		if !found {

@@ -21,7 +21,7 @@ const raceOptions = "atexit_sleep_ms=0"
 func TestMain(m *testing.M) {
 	must(os.Setenv("GORACE", raceOptions))
 	testscript.Main(leakFree{m}, map[string]func(){
-		"holdfast": main,
+		"holdfast": func() { skewClock(); main() },
 		"job":      job,
 	})
 }

@@ -119,6 +119,37 @@ func TestAFrozenHoldfastDoesNotLetItsCommandOutliveTheLease(t *testing.T) {
 	})
 }
 
+// pause stops processes. One that is stopped while it writes to the embedded
+// store keeps all others out of it: then it is let go on, and stopped again.
+func pause(url string, pids ...int) error {
+	for range 100 {
+		if err := signalAll(syscall.SIGSTOP, pids...); err != nil {
+			return err
+		}
+		probe := prepare(url, "run", "--connect-timeout", "1s", "probe", "--", "true")
+		if err := probe.Start(); err != nil {
+			return err
+		}
+		if code, err := probe.end(); code == 0 || err != nil {
+			return err
+		}
+		if err := signalAll(syscall.SIGCONT, pids...); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond) // for the write to end
+	}
+	return errors.New("it writes all the time")
+}
+
+func signalAll(sig syscall.Signal, pids ...int) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil {
+			return fmt.Errorf("%v to %d: %w", sig, pid, err)
+		}
+	}
+	return nil
+}
+
 // freeze stops holdfast alone, without its supervisor and its command, until
 // another has the lock, which must be unharmed when it wakes.
 func freeze(url, dir string, lane int) error {
@@ -135,8 +166,10 @@ func freeze(url, dir string, lane int) error {
 	if err := until(func() bool { return len(starts(dir)) > 0 }); err != nil {
 		return err
 	}
-	// At once: it has nothing to write now, until its next renewal.
-	if err := errors.Join(first.Process.Signal(syscall.SIGSTOP), second.Start()); err != nil {
+	if err := pause(url, first.Process.Pid); err != nil {
+		return err
+	}
+	if err := second.Start(); err != nil {
 		return err
 	}
 	if err := until(func() bool { return len(starts(dir)) > 1 }); err != nil {

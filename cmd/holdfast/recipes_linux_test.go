@@ -20,8 +20,8 @@ import (
 
 const recipes = "../../docs/recipes/"
 
-// host is where a recipe is run.
-type host struct {
+// stage is where a recipe is run.
+type stage struct {
 	bin      string // in place of /usr/local/bin
 	url      string // of the store
 	log      string // a line for each start of a job
@@ -29,14 +29,14 @@ type host struct {
 	replaced *strings.Replacer
 }
 
-func newHost(t *testing.T) *host {
+func newStage(t *testing.T) *stage {
 	t.Helper()
 	program, err := exec.LookPath("holdfast")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	h := &host{
+	h := &stage{
 		bin: filepath.Join(dir, "bin"), log: filepath.Join(dir, "log"), finish: filepath.Join(dir, fileFinish),
 		url: redistest.Start(t, redistest.Options{}).URL(),
 	}
@@ -51,7 +51,7 @@ func newHost(t *testing.T) *host {
 }
 
 // read returns a recipe, with our programs and server.
-func (h *host) read(t *testing.T, name string) string {
+func (h *stage) read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(recipes + name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (h *host) read(t *testing.T, name string) string {
 
 // runsOnce starts a recipe twice, with a bare environment: the job must run
 // once, and both must end well and not say a word, so that cron sends no mail.
-func (h *host) runsOnce(t *testing.T, job string, env []string, argv ...string) {
+func (h *stage) runsOnce(t *testing.T, job string, env []string, argv ...string) {
 	t.Helper()
 	if text := strings.Join(append(env, argv...), " "); !strings.Contains(text, h.bin) || !strings.Contains(text, h.url) {
 		t.Fatalf("not a recipe of ours: %s", text)
@@ -93,13 +93,13 @@ func (h *host) runsOnce(t *testing.T, job string, env []string, argv ...string) 
 	}
 }
 
-func (h *host) started() string {
+func (h *stage) started() string {
 	log, _ := os.ReadFile(h.log)
 	return string(log)
 }
 
 // ends waits for the end of a process, if need be, and checks it.
-func (h *host) ends(t *testing.T, p *process) {
+func (h *stage) ends(t *testing.T, p *process) {
 	t.Helper()
 	if p.ProcessState != nil {
 		return
@@ -111,7 +111,7 @@ func (h *host) ends(t *testing.T, p *process) {
 
 func TestTheCrontabWorksWithWhatCronGivesIt(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newStage(t)
 	env := []string{"HOME=/nowhere", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}
 	var jobs []string
 	for _, line := range lines(h.read(t, "job.crontab")) {
@@ -136,7 +136,7 @@ func TestTheCrontabWorksWithWhatCronGivesIt(t *testing.T) {
 
 func TestTheServiceWorksWithWhatSystemdGivesIt(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newStage(t)
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	command := ""
 	for _, line := range lines(h.read(t, "report.service")) {
@@ -157,7 +157,7 @@ func TestSystemdKnowsTheUnits(t *testing.T) {
 	if exec.Command("systemd-analyze", "--version").Run() != nil {
 		t.Skip("no systemd-analyze here")
 	}
-	h, dir := newHost(t), t.TempDir()
+	h, dir := newStage(t), t.TempDir()
 	for _, name := range []string{"report.service", "report.timer"} {
 		path := filepath.Join(dir, name)
 		must(os.WriteFile(path, []byte(h.read(t, name)), 0o600))
@@ -191,7 +191,7 @@ type container struct {
 
 func TestTheContainersOfKubernetesWorkAsFirstProcess(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newStage(t)
 	read := func(name string) (m pods) {
 		if err := yaml.Unmarshal([]byte(h.read(t, name)), &m); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -208,7 +208,7 @@ func TestTheContainersOfKubernetesWorkAsFirstProcess(t *testing.T) {
 
 func TestTheImageWorksAsFirstProcess(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newStage(t)
 	var argv []string
 	for _, line := range lines(h.read(t, "Dockerfile")) {
 		switch key, value, _ := strings.Cut(line, " "); key {
@@ -222,7 +222,7 @@ func TestTheImageWorksAsFirstProcess(t *testing.T) {
 }
 
 // runsAsFirst is runsOnce in PID namespaces of their own.
-func (h *host) runsAsFirst(t *testing.T, job, store string, argv []string) {
+func (h *stage) runsAsFirst(t *testing.T, job, store string, argv []string) {
 	t.Helper()
 	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc"}
 	if err := exec.Command(unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
@@ -234,7 +234,7 @@ func (h *host) runsAsFirst(t *testing.T, job, store string, argv []string) {
 
 func TestAScriptCanLockItself(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newStage(t)
 	path := filepath.Join(h.bin, "lock-itself.sh")
 	must(os.WriteFile(path, []byte(h.read(t, "lock-itself.sh")), 0o700))
 	env := []string{"PATH=/usr/bin:/bin", "HOLDFAST_STORE=" + h.url}

@@ -28,7 +28,8 @@ func TestACrashedNightIsDoneByOneOfThoseWhoStandBy(t *testing.T) {
 			go func() { codes <- ended{p, p.code(t)} }()
 		}
 		first := waitFor(t, dir, 1)
-		runner := byPid[runsOf(t, url)[0].pid()]
+		before := theRun(t, url)
+		runner := byPid[before.pid()]
 		if runner == nil {
 			t.Fatal("the runner is none of ours")
 		}
@@ -46,13 +47,26 @@ func TestACrashedNightIsDoneByOneOfThoseWhoStandBy(t *testing.T) {
 		finish(t, dir)
 		for range hosts {
 			e := <-codes
-			if e.p != runner && (e.code != 0 || e.p.stderr.Len() > 0) {
-				t.Errorf("a host ended with %d and said %q", e.code, &e.p.stderr)
+			want := 0
+			if e.p == runner {
+				want = -1 // by the signal
+			}
+			if e.code != want || e.p.stderr.Len() > 0 {
+				t.Errorf("a host ended with %d, want %d, and said %q", e.code, want, &e.p.stderr)
 			}
 		}
-		run := runsOf(t, url)[0]
-		if len(starts(dir)) != 2 || run.Attempt != 2 || run.Outcome != "done" || run.Fence <= first.fence {
-			t.Errorf("%d starts; the record is %+v, the first fence was %d", len(starts(dir)), run, first.fence)
+		after := theRun(t, url)
+		if before.Attempt != 1 || before.Outcome != "running" || before.Fence != first.fence {
+			t.Errorf("before the kill the record was %+v; the job was given fence %d", before, first.fence)
+		}
+		if after.Attempt != 2 || after.Outcome != "done" || after.Fence != second.fence || second.fence <= first.fence {
+			t.Errorf("after %+v the record is %+v; the second job was given fence %d", before, after, second.fence)
+		}
+		if another := byPid[after.pid()]; another == nil || another == runner {
+			t.Errorf("taken over by %s from %s", after.Host, before.Host)
+		}
+		if n := len(starts(dir)); n != 2 || exists(filepath.Join(dir, fileOverlap)) {
+			t.Errorf("the job was started %d times, want twice and not at the same time", n)
 		}
 	})
 }
@@ -83,7 +97,7 @@ func TestACommandThatWasStoppedForItsLeaseLeavesItsSlotToTheNextAttempt(t *testi
 	if got := second.code(t); got != 0 {
 		t.Errorf("the second ended with %d: %s", got, &second.stderr)
 	}
-	if run := runsOf(t, server.URL())[0]; run.Attempt != 2 || run.Outcome != "done" {
+	if run := theRun(t, server.URL()); run.Attempt != 2 || run.Outcome != "done" {
 		t.Errorf("the record is %+v, want attempt 2, done", run)
 	}
 }
@@ -102,11 +116,20 @@ func (r slotRun) pid() int {
 	return pid
 }
 
-func runsOf(t *testing.T, url string) []slotRun {
+// theRun returns the record of the one slot that the lock's job has had.
+func theRun(t *testing.T, url string) slotRun {
 	t.Helper()
-	out, err := exec.Command("holdfast", "runs", "--json", "--store", url, lockName).Output()
-	var runs []slotRun
-	if err != nil || json.Unmarshal(out, &runs) != nil || len(runs) != 1 {
+	runs := runsOf(t, url, lockName)
+	if len(runs) != 1 {
+		t.Fatalf("want one run: %+v", runs)
+	}
+	return runs[0]
+}
+
+func runsOf(t *testing.T, url, job string) (runs []slotRun) {
+	t.Helper()
+	out, err := exec.Command("holdfast", "runs", "--json", "--store", url, job).Output()
+	if err != nil || json.Unmarshal(out, &runs) != nil {
 		t.Fatalf("runs: %v: %s", err, out)
 	}
 	return runs

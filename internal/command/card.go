@@ -33,13 +33,17 @@ func (c *card) holder(h driver.Holder) {
 	c.line("fence", fence(h.Fence))
 }
 
+// now is the clock of this host, for times that people read: nothing is decided
+// by it. It is a variable so that the tests of cmd/holdfast can put it wrong.
+var now = time.Now
+
 // since says when something began that is this old by the store's clock; it is
 // empty when that is not known.
 func since(age time.Duration) string {
 	if age <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s (%v ago)", time.Now().Add(-age).Format(time.DateTime), short(age))
+	return fmt.Sprintf("%s (%v ago)", now().Add(-age).Format(time.DateTime), short(age))
 }
 
 func left(d time.Duration) string {

@@ -39,9 +39,7 @@ func Main(ctx context.Context, args []string, stdin, stdout, stderr *os.File) in
 // Tree returns the commands with their flags and texts, to be described and not
 // to be run.
 func Tree() *cobra.Command {
-	root := new(app).root()
-	root.InitDefaultCompletionCmd()
-	return root
+	return new(app).root()
 }
 
 func (a *app) root() *cobra.Command {
@@ -75,6 +73,7 @@ can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = completeArguments
 	}
+	addCompletion(root)
 	return root
 }
 

@@ -2,6 +2,20 @@ package command
 
 import "github.com/spf13/cobra"
 
+// addCompletion adds the command completion, which by itself takes a shell that
+// it does not know for a call for help.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // cobra has added it
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return usage("completion: say which shell: bash, zsh, fish or powershell")
+	}
+}
+
 // completeArguments leaves names to the user: to offer those that are held, a
 // press of a key would ask a store that may be far away or down. After the name
 // of run comes a command, for which the shell completes files.

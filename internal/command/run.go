@@ -173,7 +173,11 @@ func (r *run) notAcquired(err error) error {
 	return &exit{r.flags.conflictCode, c.text.String()}
 }
 
+// notStarted says why the command could not be started, and whose fault it was.
 func notStarted(argv []string, err error) error {
+	if errors.Is(err, supervise.ErrSystem) {
+		return exitWith(codeFailed, "%v", err)
+	}
 	return exitWith(supervise.ExitCode(err), "can't run %s: %v", argv[0], errors.Unwrap(err))
 }
 

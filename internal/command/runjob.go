@@ -21,7 +21,7 @@ func (r *run) underLease(s *session, lease *holdfast.Lease, command supervise.Co
 		Stdin: r.stdin, Stdout: r.stdout, Stderr: r.stderr,
 		Signals: signals, Renewed: r.renewed, Rules: r.flags.rules(),
 	}.Run(lease)
-	if err != nil || outcome.NotStarted || outcome.Lost {
+	if err != nil || outcome.NotStarted || outcome.Lost || outcome.Stopped {
 		return outcome, err
 	}
 	select {

@@ -61,7 +61,7 @@ func (sr *slotRun) attempt(_ context.Context, attempt once.Attempt) error {
 	sr.outcome, sr.failure = sr.underLease(sr.session, attempt.Lease, sr.command, sr.signals,
 		slotVariable+"="+attempt.Slot, attemptVariable+"="+strconv.Itoa(attempt.Number))
 	switch {
-	case sr.outcome.NotStarted, sr.outcome.Lost:
+	case sr.outcome.NotStarted, sr.outcome.Lost, errors.Is(sr.failure, supervise.ErrSystem):
 		return once.ErrNotDone
 	case sr.failure != nil:
 		return notStarted(sr.argv, sr.failure)

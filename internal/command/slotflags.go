@@ -58,18 +58,30 @@ func (f *slotFlags) check(given func(flag string) bool) error {
 			return usage("--%s and --%s contradict; give one of them", pair[0], pair[1])
 		}
 	}
-	if given("max-attempts") && f.maxAttempts < 1 {
+	switch {
+	case given("max-attempts") && f.maxAttempts < 1:
 		return usage("--max-attempts is at least 1, not %d", f.maxAttempts)
+	case f.maxAttempts == 1 && given("retry-failed"):
+		return usage("--max-attempts 1 and --retry-failed contradict; give one of them")
+	case given("start-deadline") && f.startDeadline == 0:
+		return usage("--start-deadline must be more than 0")
 	}
 	return f.makeSchedule(given)
 }
 
 func (f *slotFlags) makeSchedule(given func(flag string) bool) error {
+	flag := "slot"
 	switch {
 	case given("every"):
-		f.schedule = once.Every(time.Duration(f.every))
+		if f.every < duration(time.Second) {
+			return usage("--every is at least 1s, not %s", &f.every)
+		}
+		flag, f.schedule = "every", once.Every(time.Duration(f.every))
 	case given("cron"):
-		f.schedule = once.Cron(f.cron, f.zone)
+		if _, err := time.LoadLocation(f.zone); err != nil {
+			return usage("--tz: %v", err)
+		}
+		flag, f.schedule = "cron", once.Cron(f.cron, f.zone)
 	default:
 		f.schedule = once.Slot(f.text)
 	}
@@ -78,7 +90,7 @@ func (f *slotFlags) makeSchedule(given func(flag string) bool) error {
 		if errors.As(err, &why) {
 			err = why.Err // the kind is clear: bad usage
 		}
-		return usage("%v", err)
+		return usage("--%s: %v", flag, err)
 	}
 	return nil
 }

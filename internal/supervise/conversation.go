@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -57,10 +58,12 @@ func (c *conversation) run() (Outcome, error) {
 func (c *conversation) listen(ctx context.Context) (Outcome, error) {
 	ended := c.lease.Context().Done()
 	var stopping, backstop <-chan time.Time
+	stopped := false
 	for {
 		select {
 		case r, alive := <-c.reports:
 			if outcome, err, last := c.hear(r, alive); last {
+				outcome.Stopped = stopped
 				return outcome, err
 			}
 			if r.Stopped && c.tty.exists {
@@ -69,6 +72,7 @@ func (c *conversation) listen(ctx context.Context) (Outcome, error) {
 			}
 		case sig := <-c.job.Signals:
 			number, _ := sig.(syscall.Signal)
+			stopped = stopped || number == syscall.SIGTERM || number == syscall.SIGINT
 			c.send(order{Signal: number})
 		case <-c.job.Renewed:
 			c.send(order{Deadline: sharedMoment(c.lease.Deadline())})
@@ -96,6 +100,8 @@ func (c *conversation) hear(r report, alive bool) (outcome Outcome, err error, l
 		c.killGroup()
 		lost := c.lease.Context().Err() != nil
 		return Outcome{Code: SignalCode(syscall.SIGKILL), Lost: lost, Unwatched: true}, nil, true
+	case r.Failed == syscall.EAGAIN, r.Failed == syscall.ENOMEM:
+		return Outcome{}, fmt.Errorf("%w: %w", ErrSystem, r.Failed), true
 	case r.Failed != 0:
 		return Outcome{}, &fs.PathError{Op: "exec", Path: c.job.Command.path, Err: r.Failed}, true
 	case r.Ended != nil:

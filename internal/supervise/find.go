@@ -27,7 +27,7 @@ type Command struct {
 // a slash, else in PATH; a text file without "#!" is run by /bin/sh. ExitCode
 // tells the errors apart.
 func Find(argv []string) (Command, error) {
-	path, err := exec.LookPath(argv[0])
+	path, err := lookUp(argv[0])
 	if errors.Is(err, exec.ErrNotFound) && inPath(argv[0]) {
 		return Command{}, &exec.Error{Name: argv[0], Err: fs.ErrPermission}
 	}
@@ -41,6 +41,21 @@ func Find(argv []string) (Command, error) {
 	return Command{path, argv}, nil
 }
 
+// lookUp is exec.LookPath, with the folders that execvp takes where PATH is not
+// set at all.
+func lookUp(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if _, set := os.LookupEnv("PATH"); set || !errors.Is(err, exec.ErrNotFound) || strings.Contains(name, "/") {
+		return path, err
+	}
+	for _, folder := range []string{"/bin/", "/usr/bin/"} {
+		if path, err = exec.LookPath(folder + name); err == nil {
+			break
+		}
+	}
+	return path, err
+}
+
 // inPath says whether a folder of PATH has a file of that name, executable or
 // not.
 func inPath(name string) bool {
@@ -50,7 +65,7 @@ func inPath(name string) bool {
 	})
 }
 
-// ExitCode returns the exit code for an error of Find or Job.Run.
+// ExitCode returns the exit code for an error of Find or Job.Run, but ErrSystem.
 func ExitCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return CodeNotFound

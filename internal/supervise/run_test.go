@@ -204,3 +204,22 @@ func TestALossThatTheCommandOutranIsStillALoss(t *testing.T) {
 		t.Errorf("got %+v, want lost with code 0", outcome)
 	}
 }
+
+func TestWhatTheSystemRefusesIsNotTheFaultOfTheCommand(t *testing.T) {
+	command, err := Find([]string{"true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Job{Command: command, Env: []string{"IMPOSSIBLE=\x00"}}.Run(newLease())
+	if !errors.Is(err, ErrSystem) {
+		t.Errorf("a supervisor that can't be started: got %v", err)
+	}
+	c := &conversation{lease: newLease(), job: Job{Command: command}}
+	for number, want := range map[syscall.Errno]bool{
+		syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.EACCES: false, syscall.ENOENT: false,
+	} {
+		if _, err, _ := c.hear(report{Failed: number}, true); errors.Is(err, ErrSystem) != want {
+			t.Errorf("%v: got %v", number, err)
+		}
+	}
+}

@@ -27,6 +27,8 @@ package supervise
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -107,12 +109,18 @@ type Outcome struct {
 	Late bool
 	// Left says that processes of the command are still running.
 	Left bool
+	// Stopped says that a TERM or INT was passed on, or came too late for that.
+	Stopped bool
 	// Unwatched says that the supervisor was killed, and the command with it.
 	Unwatched bool
 }
 
+// ErrSystem is matched by an error of Run that says nothing of the command: the
+// system did not let us start a process.
+var ErrSystem = errors.New("the system can't start a process")
+
 // Run starts the command and returns when it has ended. An error means that it
-// could not be started; see ExitCode.
+// could not be started; see ExitCode and ErrSystem.
 func (j Job) Run(lease Lease) (Outcome, error) {
 	select {
 	case sig := <-j.Signals:
@@ -121,7 +129,7 @@ func (j Job) Run(lease Lease) (Outcome, error) {
 	}
 	s, err := launch(j)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
 	defer s.close()
 	c := &conversation{supervisor: s, job: j, lease: lease, tty: findTerminal(j.Stdin, j.Stdout)}
