@@ -13,7 +13,7 @@ MODULES := bench contrib/gocron
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test check vet lint darwin fuzz build man install bench bench-quick clean test-deps
+.PHONY: help test check vet lint darwin fuzz build man install spec bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -70,6 +70,9 @@ install: build man ## install the command, man pages and completions below PREFI
 	install -m 644 bin/completion/_holdfast $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_holdfast
 	install -m 644 bin/completion/holdfast.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/holdfast.fish
 
+spec: test-deps ## search the models of spec/, and print each violation as a timeline
+	go test -count=1 -v ./spec
+
 bench: ## measure the figures of docs/performance.md, in three minutes
 	cd bench && go run .
 
@@ -92,6 +95,7 @@ test-deps:
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	/usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null || \
 		missing="$$missing python3-redis"; \
+	command -v spin >/dev/null || missing="$$missing spin"; \
 	echo '#include <stdlib.h>' | $$(go env CC) -E - >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then \

@@ -142,7 +142,8 @@ const (
 	Ended
 	// TooLate means that NotAfter was over.
 	TooLate
-	// NotHeld means that the token does not hold the job.
+	// NotHeld means that the token does not hold the job, or by another grant
+	// than that of the fence.
 	NotHeld
 )
 

@@ -94,6 +94,7 @@ var parts = []struct {
 	{"ASlotRunsOnce", forSlots(aSlotRunsOnce)},
 	{"OneOfManyBegins", forSlots(oneOfManyBegins)},
 	{"BeginIsIdempotentByToken", forSlots(beginIsIdempotentByToken)},
+	{"ATokenGrantedAgainIsAnotherRunner", forSlots(aTokenGrantedAgainIsAnotherRunner)},
 	{"FinishIsIdempotentByToken", forSlots(finishIsIdempotentByToken)},
 	{"ACrashedRunIsTakenOver", forSlots(aCrashedRunIsTakenOver)},
 	{"AZombieCannotFinish", forSlots(aZombieCannotFinish)},

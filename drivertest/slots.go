@@ -167,6 +167,20 @@ func finishIsIdempotentByToken(t *slotTrial) {
 	}
 }
 
+// aTokenGrantedAgainIsAnotherRunner is about an acquire that was left behind and
+// comes when the lease of its token has ended.
+func aTokenGrantedAgainIsAnotherRunner(t *slotTrial) {
+	first := t.runner("job", whole)
+	t.begin(first.begin("one"), driver.Begun)
+	t.crash(first)
+	again := runner{first.AcquireRequest, t.acquire(t.trial.b, first.AcquireRequest)}
+	t.finish(first.finish("one"), driver.Taken)
+	t.begin(first.begin("two"), driver.NotHeld)
+	t.is("job", "one", driver.Running, first, 1)
+	t.begin(again.begin("two"), driver.Begun)
+	t.finish(again.finish("two"), driver.Mine)
+}
+
 func aCrashedRunIsTakenOver(t *slotTrial) {
 	start := time.Now()
 	first := t.runner("job", t.span())

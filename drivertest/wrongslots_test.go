@@ -50,9 +50,18 @@ var wrongSlots = map[string]wrong{
 		}, nil),
 		[]string{"BeginIsIdempotentByToken"},
 	},
+	"begin looks at the token alone": {
+		beginning(func(s *altered, req *driver.BeginRequest) {
+			if h := s.holder(req.Job); h.Token == req.Token {
+				req.Fence = h.Fence
+			}
+		}, nil),
+		[]string{"ATokenGrantedAgainIsAnotherRunner"},
+	},
 	"begin looks at nobody's lease": {
 		beginning(func(s *altered, req *driver.BeginRequest) {
-			req.Token = s.holder(req.Job).Token
+			h := s.holder(req.Job)
+			req.Token, req.Fence = h.Token, h.Fence
 			if req.Token == "" {
 				req.Token = driver.NewToken("anybody/1")
 				s.Store.Acquire(context.Background(), driver.AcquireRequest{Name: req.Job, Token: req.Token, TTL: time.Minute})

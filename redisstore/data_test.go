@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,6 +44,24 @@ func TestOtherKeysEndByThemselves(t *testing.T) {
 	}
 	if left := number(t, server, "PTTL", "lock:~f:{long}lock:{long}x"); left < 5*day {
 		t.Errorf("the companion of a lease of 3 days lasts %d ms, want twice that", left)
+	}
+}
+
+func TestTheCompanionIsKeptUntilTheClockHasPassedItsFence(t *testing.T) {
+	server, store := given(t)
+	req := request("ahead")
+	acquire(t, store, req)
+	const day = int64(24 * time.Hour / time.Millisecond)
+	ahead := time.Now().Add(72 * time.Hour).UnixMicro() // from before the clock was set back
+	number(t, server, "HSET", "lock:~f:{lock:ahead}", "fence", strconv.FormatInt(ahead, 10))
+	for _, what := range []string{"granted again", "a new grant"} {
+		if fence := acquire(t, store, req); fence < ahead {
+			t.Fatalf("%s: fence %d after %d", what, fence, ahead)
+		}
+		if left := number(t, server, "PTTL", "lock:~f:{lock:ahead}"); left <= 3*day {
+			t.Errorf("%s: the companion lasts %d ms, and its fence is three days ahead", what, left)
+		}
+		release(t, store, req, driver.Mine)
 	}
 }
 

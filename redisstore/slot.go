@@ -56,7 +56,7 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (result driver.BeginResult, err error) {
 		reply, err := call(ctx, client, beginScript, run{
-			keys: []string{k.lock, k.slot, k.runs},
+			keys: []string{k.lock, k.slot, k.runs, k.companion},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.MaxAttempts)), decimal(retry), decimal(notAfter),
 				req.Slot, milliseconds(driver.RunningKeep), decimal(driver.MaxRuns),
@@ -88,7 +88,7 @@ func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (drive
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
 		text, err := call(ctx, client, finishScript, run{
-			keys: []string{k.lock, k.slot, k.runs},
+			keys: []string{k.lock, k.slot, k.runs, k.companion},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
 			},

@@ -1,13 +1,16 @@
--- begin makes a slot running if the token holds the job and the slot may run:
+-- begin makes a slot running if the grant holds the job and the slot may run:
 -- the rule of driver.BeginRequest.Judge. For the token that runs it already
 -- nothing is changed.
--- KEYS[1] the job's lock, KEYS[2] the slot's record, KEYS[3] the job's index
+-- KEYS[1] the job's lock, KEYS[2] the slot's record, KEYS[3] the job's index, KEYS[4] the lock's companion
 -- ARGV[1] token, ARGV[2] fence, ARGV[3] most attempts or 0, ARGV[4] 1 to retry a failed run or 0
 -- ARGV[5] last moment in µs since 1970 or 0, ARGV[6] slot, ARGV[7] record's TTL in ms, ARGV[8] size of the index
 -- returns {'free'}, or {'begun', 'ended' or 'late', and what slot returns:
 -- returns  {open, lost, token, fence, attempt, began, ended, code, note}, left, TIME}
 
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- A token that was granted the job again, by a request that came late, has
+-- another fence than the run that it was.
+local grant = redis.call('HMGET', KEYS[4], 'token', 'fence')
+if redis.call('GET', KEYS[1]) ~= ARGV[1] or grant[1] ~= ARGV[1] or grant[2] ~= ARGV[2] then
   return {'free'}
 end
 

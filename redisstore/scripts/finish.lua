@@ -1,6 +1,6 @@
 -- finish makes a slot done if it is the run of this token and fence and the
--- token holds the job; done again, it changes nothing.
--- KEYS[1] the job's lock, KEYS[2] the slot's record, KEYS[3] the job's index
+-- same grant holds the job; done again, it changes nothing.
+-- KEYS[1] the job's lock, KEYS[2] the slot's record, KEYS[3] the job's index, KEYS[4] the lock's companion
 -- ARGV[1] token, ARGV[2] fence, ARGV[3] exit code, ARGV[4] note, ARGV[5] TTL of a record that is done, in ms
 -- returns 'mine', 'gone' or 'taken'
 
@@ -13,7 +13,8 @@ local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 'gone'
 end
-if holder ~= ARGV[1] then
+local grant = redis.call('HMGET', KEYS[4], 'token', 'fence')
+if holder ~= ARGV[1] or grant[1] ~= ARGV[1] or grant[2] ~= ARGV[2] then
   return 'taken'
 end
 if not run[3] then

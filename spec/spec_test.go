@@ -1,0 +1,141 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+)
+
+// variant is one search: a model, with what is dropped from it.
+type variant struct {
+	name    string // what is dropped; in words, as a part of a test's name
+	model   string
+	defines string // of the model's #ifdefs, separated by spaces
+	// violated is the assertion that must be found violated; empty if all hold,
+	// in every state that can be reached.
+	violated string
+}
+
+// asBuilt are the models as the code is, within several bounds.
+var asBuilt = []variant{
+	{"two calls", "lock.pml", "", ""},
+	{"three calls", "lock.pml", "CALLS=3 ASKS=1 NO_EXTEND", ""},
+	{"fences", "lock.pml", "FENCES ASKS=1", ""},
+	{"two runs", "once.pml", "", ""},
+	{"three runs", "once.pml", "RUNS=3 ASKS=1", ""},
+	{"one attempt", "once.pml", "MOST=1", ""},
+	{"failed runs tried again", "once.pml", "RETRY_FAILED MOST=2", ""},
+}
+
+// enough are the rows that hold although something is dropped, or promise less
+// than the whole: they show what exactly is needed.
+var enough = []variant{
+	{"fences when the store forgets", "lock.pml", "FENCES ASKS=1 STORE_FORGETS", ""},
+	{"fences when the clock is set back", "lock.pml", "FENCES ASKS=1 CLOCK_SET_BACK", ""},
+	{"fences when the clock is set back and a companion expires", "lock.pml",
+		"FENCES ASKS=1 CLOCK_SET_BACK COMPANION_EXPIRES", ""},
+	{"the record's fence alone protects the successor", "once.pml", "FINISH_WITHOUT_LEASE ONLY_SUCCESSORS", ""},
+	{"the lease alone protects the successor", "once.pml", "FINISH_WITHOUT_RECORD", ""},
+}
+
+// dropped are the models without one assumption or rule.
+var dropped = []variant{
+	{"no margin", "lock.pml", "NO_MARGIN", "two_trusted"},
+	{"the holder's clock stands still", "lock.pml", "HOLDERS_CLOCK_STOPS", "two_trusted"},
+	{"the store forgets", "lock.pml", "STORE_FORGETS", "two_trusted"},
+	{"the window counts from the answer", "lock.pml", "WINDOW_FROM_ANSWER", "two_trusted"},
+	{"the deadline moves when the renewal is sent", "lock.pml", "DEADLINE_MOVED_WHEN_SENT", "two_trusted"},
+	{"an unknown outcome is held", "lock.pml", "UNKNOWN_IS_HELD", "two_trusted"},
+	{"a repeated acquire keeps the old expiry", "lock.pml", "REPEAT_KEEPS_EXPIRY", "two_trusted"},
+	{"an extension may shorten", "lock.pml", "SHORTENS", "two_trusted"},
+	{"release does not compare", "lock.pml", "BLIND_RELEASE CALLS=3 ASKS=1 NO_EXTEND", "two_trusted"},
+	{"extend does not compare", "lock.pml", "BLIND_EXTEND", "not_the_owners"},
+	{"a token is used again", "lock.pml", "TOKEN_REUSED CALLS=3 ASKS=1 NO_EXTEND", "two_trusted"},
+	{"no tombstone", "lock.pml", "NO_TOMBSTONE", "left_locked"},
+	{"a request outlives the tombstone", "lock.pml", "TOMBSTONE_ENDS", "left_locked"},
+	{"the bare SET of WithoutFence", "lock.pml", "BARE_SET", "left_locked"},
+	{"an unanswered acquire is not taken back", "lock.pml", "NOT_TAKEN_BACK", "left_locked"},
+	{"a release is sent once", "lock.pml", "RELEASE_SENT_ONCE", "left_locked"},
+	{"the fence is drawn before the grant", "lock.pml", "FENCES ASKS=1 FENCE_DRAWN_BEFORE", "fence_not_larger"},
+	{"the fence is a counter, the store forgets", "lock.pml", "FENCES ASKS=1 FENCE_IS_COUNTER STORE_FORGETS", "fence_not_larger"},
+	{"the fence is the clock, which is set back", "lock.pml", "FENCES ASKS=1 FENCE_IS_CLOCK CLOCK_SET_BACK", "fence_not_larger"},
+	{"the clock is set back, the store forgets", "lock.pml", "FENCES ASKS=1 CLOCK_SET_BACK STORE_FORGETS", "fence_not_larger"},
+	{"the companion lasts a day, wherever the clock is", "lock.pml",
+		"FENCES ASKS=1 CLOCK_SET_BACK COMPANION_EXPIRES COMPANION_LASTS_A_DAY", "fence_not_larger"},
+
+	{"a slot is not judged", "once.pml", "SLOT_NOT_JUDGED", "begun_when_done"},
+	{"a slot is not judged, one attempt", "once.pml", "SLOT_NOT_JUDGED MOST=1 ONLY_WORK", "worked_twice"},
+	{"leases overlap", "once.pml", "LEASES_OVERLAP", "two_at_work"},
+	{"begin does not compare the lease", "once.pml", "BEGIN_WITHOUT_LEASE", "fence_not_larger"},
+	{"finish compares nothing", "once.pml", "FINISH_COMPARES_NOTHING ONLY_SUCCESSORS", "marked_the_successors"},
+	{"finish compares the record only", "once.pml", "FINISH_WITHOUT_LEASE", "marked_without_lease"},
+	{"the job is released without comparing", "once.pml", "BLIND_RELEASE", "freed_the_successor"},
+	{"the lease is compared by its token alone", "once.pml", "LEASE_BY_TOKEN", "marked_without_lease"},
+}
+
+func TestTheProtocolKeepsItsPromises(t *testing.T) { searchEach(t, asBuilt) }
+
+func TestWhatIsEnoughIsEnough(t *testing.T) { searchEach(t, enough) }
+
+// With -v it prints the violation of each as a timeline.
+func TestEachAssumptionDroppedIsFoundOut(t *testing.T) { searchEach(t, dropped) }
+
+func searchEach(t *testing.T, variants []variant) {
+	needSpin(t)
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			found, err := search(t, v)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case found.violated != v.violated:
+				t.Fatalf("violated: %q, want %q, after %d states\n%s", found.violated, v.violated, found.states, found.timeline)
+			case v.violated == "":
+				t.Logf("holds in all of %d states", found.states)
+			default:
+				t.Logf("%s after %d steps, %d states\n%s", found.violated, found.steps, found.states, found.timeline)
+			}
+		})
+	}
+}
+
+// What is never done can do no harm: without this, an assertion could hold
+// because a guard is never true.
+func TestEveryStepOfTheModelsIsTaken(t *testing.T) {
+	needSpin(t)
+	for _, v := range []variant{{model: "lock.pml"}, {model: "once.pml", defines: "MOST=1"}} {
+		t.Run(v.model, func(t *testing.T) {
+			t.Parallel()
+			found, err := search(t, v)
+			if err != nil || len(found.unused) > 0 {
+				t.Error(err, found.unused)
+			}
+		})
+	}
+}
+
+func TestASearchThatIsCutShortIsNoAnswer(t *testing.T) {
+	needSpin(t)
+	whole := variant{model: "lock.pml"}
+	for name, limit := range map[string][]string{
+		"depth":  {"-m20"},
+		"memory": {"-m100000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			memory := "512"
+			if name == "memory" {
+				memory = "1"
+			}
+			if err := build(t, dir, whole, memory); err != nil {
+				t.Fatal(err)
+			}
+			if found, err := run(t, dir, whole, limit...); err == nil {
+				t.Errorf("taken for an answer: %+v", found)
+			} else if !strings.Contains(err.Error(), "cut short") {
+				t.Error(err)
+			}
+		})
+	}
+}
