@@ -104,9 +104,8 @@ func TestAMachineThatWasPausedPastTheTTLLeavesTheSlotToItsSuccessor(t *testing.T
 	onBothStores(t, func(t *testing.T, url string) {
 		n := &night{url: url}
 		n.begin(t)
-		all := []int{n.zombie.Process.Pid, n.supervisor, n.job}
-		n.takeOver(t, all...)
-		wake(t, all...)
+		n.takeOver(t, n.zombie.Process.Pid, n.supervisor, n.job)
+		wake(t, n.job, n.supervisor, n.zombie.Process.Pid) // each after those that it can end
 		n.expect(t)
 		if !gone(n.job) {
 			t.Error("the zombie's job goes on")
