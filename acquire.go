@@ -24,6 +24,10 @@ type acquisition struct {
 	// unheard says that a request was sent and not answered: it may have been
 	// carried out, or may be yet.
 	unheard bool
+	// queued says that the token may have a place in the store's queue.
+	queued bool
+	before int    // how many were before it there
+	relay  *relay // the release that goes along with the next request
 }
 
 func (l *Locker) newAcquisition(parent context.Context, name string, opts []AcquireOption) (*acquisition, error) {
@@ -44,6 +48,9 @@ func (l *Locker) newAcquisition(parent context.Context, name string, opts []Acqu
 		return nil, ErrClosed
 	}
 	a.request = a.settings.request(name, driver.NewToken(l.config.Owner))
+	if !l.config.NoLocalPassing && a.settings.passable() {
+		a.request.Fences = fenceBlock
+	}
 	return a, nil
 }
 
@@ -53,8 +60,8 @@ func (l *Locker) acquire(ctx, parent context.Context, name string, opts []Acquir
 		return nil, err
 	}
 	lease, err := a.run(ctx)
-	if lease == nil && a.unheard {
-		l.withdraw(a.request)
+	if lease == nil {
+		a.withdraw()
 	}
 	return lease, err
 }
@@ -83,7 +90,7 @@ func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, err
 			defer cancel()
 		}
 		sent = a.locker.now()
-		result, err = a.locker.store.Acquire(ctx, a.request)
+		result, err = a.send(ctx)
 		heard = a.locker.now()
 		if err == nil && result.Granted && a.window(sent).left(heard) <= 0 {
 			err = errTooLate
@@ -102,30 +109,74 @@ func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, err
 	return a.grant(sent, heard, result.Fence)
 }
 
+// send asks the store for the name, and, for a call that waits, for a place in
+// its queue.
+func (a *acquisition) send(ctx context.Context) (driver.AcquireResult, error) {
+	if !a.queued {
+		return a.locker.store.Acquire(ctx, a.request)
+	}
+	result, err := a.enqueue(ctx)
+	if errors.Is(err, driver.ErrUnsupported) {
+		a.queued = false
+		a.giveUpRelay()
+		a.locker.inbox.disable()
+		return a.locker.store.Acquire(ctx, a.request)
+	}
+	return result, err
+}
+
+func (a *acquisition) enqueue(ctx context.Context) (driver.AcquireResult, error) {
+	b := a.locker.inbox
+	request := driver.QueueRequest{AcquireRequest: a.request, Keep: 2 * longestPoll}
+	request.Inbox = b.address()
+	if a.relay != nil {
+		request.Previous = a.relay.token
+	}
+	result, err := b.queuer.Enqueue(ctx, request)
+	switch {
+	case a.relay == nil:
+	case err == nil:
+		a.relay.heard(result.Previous)
+		a.relay = nil
+	case driver.Unknown(err):
+		a.relay.lost = true
+	}
+	a.before = result.Before
+	return result.AcquireResult, err
+}
+
 // errTooLate is the outcome of a grant whose window was over when it was heard
 // of. The name may be ours in the store; the same token finds out.
 var errTooLate = &driver.Error{Kind: ErrUnreachable, Err: errors.New("the answer came after the lease had ended")}
 
 func (a *acquisition) window(sent instant) window { return newWindow(sent, a.settings.ttl) }
 
-// grant makes the lease of a request that was sent at sent and whose grant was
-// heard of at heard.
+// grant makes the tenure of a request that was sent at sent and whose grant was
+// heard of at heard, and its first lease.
 func (a *acquisition) grant(sent, heard instant, fence int64) (*Lease, error) {
-	lease := &Lease{
-		locker: a.locker, name: a.request.Name, token: a.request.Token, fence: fence,
-		settings: a.settings, granted: sent, doubtful: a.unheard, index: -1,
+	t := &tenure{
+		locker: a.locker, name: a.request.Name, token: a.request.Token, settings: a.settings,
+		granted: sent, doubtful: a.unheard, index: -1, spare: a.request.Fences - 1,
 	}
-	lease.window = lease.limited(a.window(sent))
-	lease.ctx, lease.cancel = context.WithCancelCause(a.parent)
-	deadline := lease.window.deadline() // before the keeper shares the lease
-	if !a.locker.keeper.add(lease, heard) {
+	t.window = t.limited(a.window(sent))
+	lease := a.leaseOf(t, fence, sent)
+	deadline := t.window.deadline() // before the keeper shares the tenure
+	if !a.locker.keeper.add(t, heard) {
 		a.unheard = true // it is in the store, and nobody will release it
 		return nil, ErrClosed
 	}
-	emit(a.locker.config.Events.Acquired, Event{
-		Name: lease.name, Fence: fence, Deadline: deadline, Took: heard.since(a.began),
-	})
+	a.locker.queues.took(t)
+	if a.queued {
+		a.locker.inbox.holds(t.token)
+	}
+	a.emitAcquired(lease, deadline, heard)
 	return lease, nil
+}
+
+func (a *acquisition) emitAcquired(lease *Lease, deadline time.Time, now instant) {
+	emit(a.locker.config.Events.Acquired, Event{
+		Name: a.request.Name, Fence: lease.fence, Deadline: deadline, Took: now.since(a.began),
+	})
 }
 
 // resume takes over the lease of the request's token.
@@ -153,6 +204,8 @@ func (a *acquisition) resume(ctx context.Context) (*Lease, error) {
 	}
 	for _, holder := range state.Holders {
 		if holder.Token == a.request.Token {
+			// Another process may have held it with a smaller token of the block.
+			a.request.Fences = 0
 			lease, err := a.grant(sent, l.now(), holder.Fence)
 			a.unheard = false // closed: the lease stays its token's
 			return lease, err
@@ -161,26 +214,41 @@ func (a *acquisition) resume(ctx context.Context) (*Lease, error) {
 	return nil, &LostError{Name: a.request.Name, Reason: LostGone}
 }
 
-// withdraw takes back an acquire that may have been or may be carried out
-// although nobody waits for it any more: in the background, unless the Locker is
-// closed.
-func (l *Locker) withdraw(request driver.AcquireRequest) {
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.background.Go(func() { l.takeBack(l.lifetime, max(request.TTL, tombstone), request) })
+// withdraw takes back what a call that has no lease may have left at the store: a
+// place in the queue, and a request that may have been or may be carried out
+// although nobody waits for it any more.
+func (a *acquisition) withdraw() {
+	l := a.locker
+	request := driver.ReleaseRequest{Name: a.request.Name, Token: a.request.Token}
+	if a.queued {
+		l.inbox.forget(request.Token)
+		request.Inbox = l.inbox.address()
 	}
-	l.mu.Unlock()
-	if closed {
-		l.takeBack(context.Background(), releaseLimit, request)
+	if a.unheard {
+		request.Tombstone = tombstone
+	}
+	if a.queued || a.unheard {
+		l.withdraw(request, max(a.request.TTL, tombstone))
 	}
 }
 
-func (l *Locker) takeBack(ctx context.Context, limit time.Duration, request driver.AcquireRequest) {
-	release := driver.ReleaseRequest{Name: request.Name, Token: request.Token, Tombstone: tombstone}
-	// A store that stays out of reach frees the name itself when the TTL ends.
+// withdraw releases in the background, unless the Locker is closed, and goes on
+// trying for limit: then a store that stays out of reach frees the name itself.
+func (l *Locker) withdraw(request driver.ReleaseRequest, limit time.Duration) {
+	l.mu.Lock()
+	closed := l.closed
+	if !closed {
+		l.background.Go(func() { l.takeBack(l.lifetime, limit, request) })
+	}
+	l.mu.Unlock()
+	if closed {
+		l.takeBack(context.Background(), min(limit, releaseLimit), request)
+	}
+}
+
+func (l *Locker) takeBack(ctx context.Context, limit time.Duration, request driver.ReleaseRequest) {
 	_ = l.persist(ctx, limit, func(ctx context.Context) error {
-		_, err := l.store.Release(ctx, release)
+		_, err := l.store.Release(ctx, request)
 		return err
 	})
 	l.queues.wake(request.Name)

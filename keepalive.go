@@ -61,27 +61,27 @@ func newKeeper(ctx context.Context, store driver.Store, now clock, timeout time.
 	return &keeper{ctx: ctx, store: store, now: now, timeout: timeout, events: events, wake: make(chan struct{}, 1)}
 }
 
-// add begins to keep a lease, or says that the keeper is closed.
-func (k *keeper) add(l *Lease, now instant) bool {
+// add begins to keep a tenure, or says that the keeper is closed.
+func (k *keeper) add(t *tenure, now instant) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return false
 	}
-	l.plan(now)
-	heap.Push(&k.schedule, l)
+	t.plan(now)
+	heap.Push(&k.schedule, t)
 	if !k.running {
 		k.running = true
 		k.last = now
 		k.work.Go(k.run)
 	}
-	k.rearm(l)
+	k.rearm(t)
 	return true
 }
 
-// rearm wakes the goroutine if the lease needs it before it wakes by itself.
-func (k *keeper) rearm(l *Lease) {
-	if l.due.Before(k.armed) || k.armed.IsZero() {
+// rearm wakes the goroutine if the tenure needs it before it wakes by itself.
+func (k *keeper) rearm(t *tenure) {
+	if t.due.Before(k.armed) || k.armed.IsZero() {
 		select {
 		case k.wake <- struct{}{}:
 		default:
@@ -89,18 +89,18 @@ func (k *keeper) rearm(l *Lease) {
 	}
 }
 
-// end stops keeping a lease that its holder releases. It says whether the lease
-// was trusted until now, and how long it was held; both only the first time.
-func (k *keeper) end(l *Lease) (trusted bool, took time.Duration) {
+// end stops keeping the tenure of a lease that its holder releases. It says
+// whether the lease was trusted until now.
+func (k *keeper) end(l *Lease) (trusted bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.phase != held {
-		return false, 0
+		return false
 	}
-	l.phase = ended
-	k.schedule.drop(l)
 	now := k.now()
-	return l.window.left(now) > 0, now.since(l.granted)
+	k.schedule.drop(l.tenure)
+	l.stop(ended, now)
+	return l.tenure.window.left(now) > 0
 }
 
 // standing returns how long a lease that is held is still trusted, or why it is
@@ -108,7 +108,7 @@ func (k *keeper) end(l *Lease) (trusted bool, took time.Duration) {
 func (k *keeper) standing(l *Lease) (time.Duration, error) {
 	k.mu.Lock()
 	now := k.now()
-	left, is, why := l.window.left(now), l.phase, l.lost
+	left, is, why := l.tenure.window.left(now), l.phase, l.lost
 	k.mu.Unlock()
 	switch {
 	case is == lost:
@@ -116,7 +116,7 @@ func (k *keeper) standing(l *Lease) (time.Duration, error) {
 	case is == ended:
 		return 0, errReleased
 	case left <= 0:
-		return 0, k.lose(l, l.whyOver(now))
+		return 0, k.lose(l, l.tenure.whyOver(now))
 	}
 	return left, nil
 }
@@ -124,21 +124,50 @@ func (k *keeper) standing(l *Lease) (time.Duration, error) {
 // lose ends a lease that can't be trusted any more, once.
 func (k *keeper) lose(l *Lease, reason LostReason) *LostError {
 	k.mu.Lock()
-	if l.lost != nil {
-		defer k.mu.Unlock()
-		return l.lost
+	first := k.markLost(l, reason)
+	k.mu.Unlock()
+	if first {
+		k.announceLoss(l)
 	}
-	l.lost = &LostError{Name: l.name, Fence: l.fence, Reason: reason}
+	return l.lost
+}
+
+// loseTenure ends whichever lease has the tenure.
+func (k *keeper) loseTenure(t *tenure, reason LostReason) error {
+	k.mu.Lock()
+	l := t.lease
+	if l == nil {
+		k.mu.Unlock()
+		return errReleased
+	}
+	k.markLost(l, reason)
+	k.mu.Unlock()
+	k.announceLoss(l)
+	return l.lost
+}
+
+// markLost says whether the lease was not lost before. Locked by the mutex.
+func (k *keeper) markLost(l *Lease, reason LostReason) (first bool) {
+	if l.lost != nil {
+		return false
+	}
+	t := l.tenure
+	l.lost = &LostError{Name: t.name, Fence: l.fence, Reason: reason}
 	if reason == LostExpired {
-		l.lost.Err = l.failure
+		l.lost.Err = t.failure
+	}
+	if l.phase == held {
+		k.schedule.drop(t)
+		l.stop(lost, k.now())
 	}
 	l.phase = lost
-	k.schedule.drop(l)
-	k.mu.Unlock()
+	return true
+}
 
+func (k *keeper) announceLoss(l *Lease) {
 	l.cancel(l.lost)
-	emit(k.events.Lost, Event{Name: l.name, Fence: l.fence, Err: l.lost})
-	return l.lost
+	emit(k.events.Lost, Event{Name: l.tenure.name, Fence: l.fence, Err: l.lost})
+	l.tenure.locker.queues.freed(l.tenure)
 }
 
 // run is the goroutine.
@@ -169,8 +198,8 @@ func (k *keeper) turn() time.Duration {
 	k.armed = now.at.Add(wait)
 	k.mu.Unlock()
 
-	for _, l := range over {
-		k.lose(l, l.whyOver(now))
+	for _, t := range over {
+		_ = k.loseTenure(t, t.whyOver(now))
 	}
 	if len(due) > 0 {
 		k.work.Go(func() { k.renew(due) })
@@ -178,16 +207,16 @@ func (k *keeper) turn() time.Duration {
 	return wait
 }
 
-// renew extends leases in one call. It takes no longer than half of what is
+// renew extends tenures in one call. It takes no longer than half of what is
 // left of the one that ends first: late success is no success.
-func (k *keeper) renew(due []*Lease) {
+func (k *keeper) renew(due []*tenure) {
 	sent := k.now()
 	limit := k.timeout
 	requests := make([]driver.ExtendRequest, len(due))
 	k.mu.Lock()
-	for i, l := range due {
-		requests[i] = driver.ExtendRequest{Name: l.name, Token: l.token, TTL: l.settings.kept()}
-		limit = min(limit, share(l.window.left(sent), patience))
+	for i, t := range due {
+		requests[i] = driver.ExtendRequest{Name: t.name, Token: t.token, TTL: t.settings.kept()}
+		limit = min(limit, share(t.window.left(sent), patience))
 	}
 	k.mu.Unlock()
 
@@ -199,37 +228,35 @@ func (k *keeper) renew(due []*Lease) {
 	}
 }
 
-// settle takes the answer to an extension by ttl that was sent at sent. The
-// deadline moves only forward, and only before it has passed.
-func (k *keeper) settle(l *Lease, sent instant, ttl time.Duration, result driver.ExtendResult) error {
+// settle takes the answer to an extension by ttl that was sent at sent: for the
+// tenure, whichever lease has it now. The deadline moves only forward, and only
+// before it has passed.
+func (k *keeper) settle(t *tenure, sent instant, ttl time.Duration, result driver.ExtendResult) error {
 	k.mu.Lock()
 	now := k.now()
-	l.sending = false
+	t.sending = false
 	switch {
-	case l.phase == lost:
-		defer k.mu.Unlock()
-		return l.lost
-	case l.phase == ended:
+	case t.lease == nil:
 		k.mu.Unlock()
 		return errReleased
-	case l.window.left(now) <= 0:
-		l.failure = result.Err
+	case t.window.left(now) <= 0:
+		t.failure = result.Err
 		k.mu.Unlock()
-		return k.lose(l, l.whyOver(now))
+		return k.loseTenure(t, t.whyOver(now))
 	case result.Err != nil:
-		l.failure = result.Err
-		l.planRetry(now)
+		t.failure = result.Err
+		t.planRetry(now)
 	case result.Answer == driver.Mine:
-		l.failure = nil
-		l.window = l.window.later(l.limited(newWindow(sent, ttl)), now)
-		l.plan(now)
+		t.failure = nil
+		t.window = t.window.later(t.limited(newWindow(sent, ttl)), now)
+		t.plan(now)
 	default:
 		k.mu.Unlock()
-		return k.lose(l, reasonOf(result.Answer))
+		return k.loseTenure(t, reasonOf(result.Answer))
 	}
-	heap.Fix(&k.schedule, l.index)
-	k.rearm(l)
-	event := Event{Name: l.name, Fence: l.fence, Deadline: l.window.deadline(), Took: now.since(sent), Err: result.Err}
+	heap.Fix(&k.schedule, t.index)
+	k.rearm(t)
+	event := Event{Name: t.name, Fence: t.lease.fence, Deadline: t.window.deadline(), Took: now.since(sent), Err: result.Err}
 	k.mu.Unlock()
 
 	if result.Err != nil {
@@ -247,10 +274,14 @@ func reasonOf(answer driver.Answer) LostReason {
 	return LostGone
 }
 
-// close takes no more leases and returns those that are held.
+// close takes no more tenures, and returns the leases that are held.
 func (k *keeper) close() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
-	return append([]*Lease(nil), k.schedule...)
+	leases := make([]*Lease, len(k.schedule))
+	for i, t := range k.schedule {
+		leases[i] = t.lease
+	}
+	return leases
 }

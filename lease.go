@@ -12,32 +12,24 @@ import (
 // keep-alive moves forward while renewals succeed; its Context ends when it is
 // no longer trusted, or was released. A Lease is safe for concurrent use.
 type Lease struct {
-	locker   *Locker
-	name     string
-	token    string
-	fence    int64
-	settings settings
-	granted  instant // when the request that was granted was sent
-	// doubtful says that another request with this token may still be on its
-	// way to the store: the release must leave a tombstone.
-	doubtful bool
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
+	tenure *tenure
+	fence  int64
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	// Guarded by the keeper's mutex.
-	phase   phase
-	window  window
-	lost    *LostError
-	failure error // of the last renewal
-	sending bool  // a renewal is under way
-	due     time.Time
-	index   int // in the schedule; -1 outside
+	phase phase
+	since instant       // when it got the tenure
+	took  time.Duration // from then to its end
+	until time.Time     // its deadline when it ended
+	lost  *LostError
+	// passed says that another lease has its tenure.
+	passed bool
 
 	release  sync.Mutex // one release at a time; guards what follows
 	began    bool
-	trusted  bool          // when the release began
-	took     time.Duration // from the grant to then
-	unheard  bool          // a release was sent and not answered
+	trusted  bool // when the release began
+	unheard  bool // a release was sent and not answered
 	answered bool
 	outcome  error // of the release, once answered
 }
@@ -51,12 +43,44 @@ const (
 	ended       // ended by a release
 )
 
+// leaseOf returns the lease that has the tenure from now on. Locked by the
+// keeper's mutex, unless nobody knows the tenure yet.
+func (a *acquisition) leaseOf(t *tenure, fence int64, now instant) *Lease {
+	l := &t.first
+	if l.tenure != nil {
+		l = new(Lease)
+	}
+	l.tenure, l.fence, l.since = t, fence, now
+	l.ctx, l.cancel = context.WithCancelCause(a.parent)
+	t.lease = l
+	return l
+}
+
+// stop ends the lease's part in its tenure. Locked by the keeper's mutex.
+func (l *Lease) stop(p phase, now instant) {
+	l.phase = p
+	l.took = now.since(l.since)
+	l.until = l.tenure.window.deadline()
+	l.tenure.lease = nil
+}
+
 // Name returns the name of the lock.
-func (l *Lease) Name() string { return l.name }
+func (l *Lease) Name() string { return l.tenure.name }
 
 // Token returns the secret that proves ownership to the store. Whoever has it
-// can release the lock; see Locker.Resume.
-func (l *Lease) Token() string { return l.token }
+// can release the lock; see Locker.Resume. It is empty for a lease that was
+// released and whose place in the store another lease of this Locker has taken
+// over; one whose token was asked for before is never handed on like that.
+func (l *Lease) Token() string {
+	k, t := l.tenure.locker.keeper, l.tenure
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.passed {
+		return ""
+	}
+	t.private = true
+	return t.token
+}
 
 // Fence returns the fencing token: a number larger than that of every lease of
 // this name granted before. A resource that remembers the largest it has seen
@@ -71,21 +95,25 @@ func (l *Lease) Fence() int64 { return l.fence }
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Deadline returns until when the lease is trusted if it is not renewed. It
-// moves: ask again when it matters.
+// moves until the lease ends: ask again when it matters.
 func (l *Lease) Deadline() time.Time {
-	l.locker.keeper.mu.Lock()
-	defer l.locker.keeper.mu.Unlock()
-	return l.window.deadline()
+	k := l.tenure.locker.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.phase != held {
+		return l.until
+	}
+	return l.tenure.window.deadline()
 }
 
 // Valid says whether the lease is trusted now and will be for d from now even
 // if no renewal succeeds. It asks only this machine's clocks; Confirm asks the
 // store.
 func (l *Lease) Valid(d time.Duration) bool {
-	k := l.locker.keeper
+	k := l.tenure.locker.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	left := l.window.left(k.now())
+	left := l.tenure.window.left(k.now())
 	return l.phase == held && left > 0 && left >= d
 }
 
@@ -94,7 +122,7 @@ func (l *Lease) Valid(d time.Duration) bool {
 // error that there was no answer, while the deadline stays where it was. For use
 // just before a side effect that must not happen without the lock.
 func (l *Lease) Confirm(ctx context.Context) error {
-	return l.Extend(ctx, l.settings.ttl)
+	return l.Extend(ctx, l.tenure.settings.ttl)
 }
 
 // Extend makes the lease last at least ttl from now; it never shortens it. The
@@ -104,64 +132,98 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if ttl < minTTL {
 		return misconfigured("TTL %v is shorter than %v", ttl, minTTL)
 	}
-	k := l.locker.keeper
+	t := l.tenure
+	k := t.locker.keeper
 	left, err := k.standing(l)
 	if err != nil {
 		return err
 	}
-	request := []driver.ExtendRequest{{Name: l.name, Token: l.token, TTL: ttl + l.settings.lockDelay}}
-	return l.locker.persist(ctx, min(left, l.locker.config.StoreTimeout), func(ctx context.Context) error {
+	request := []driver.ExtendRequest{{Name: t.name, Token: t.token, TTL: ttl + t.settings.lockDelay}}
+	return t.locker.persist(ctx, min(left, t.locker.config.StoreTimeout), func(ctx context.Context) error {
 		sent := k.now()
-		return k.settle(l, sent, ttl, l.locker.store.Extend(ctx, request)[0])
+		err := k.settle(t, sent, ttl, t.locker.store.Extend(ctx, request)[0])
+		if _, over := k.standing(l); over != nil {
+			return over // the answer may have been about the next lease
+		}
+		return err
 	})
 }
 
 // Release frees the lock if the lease still holds it, and ends the lease's
-// context first. It works although ctx has ended, takes 2 seconds at the most,
-// and may be called again: once the store has answered, with the same result;
-// else it is tried once more. A *LostError says that the lock was lost before;
-// then nothing was freed that belongs to another.
+// context first. It works although ctx has ended, takes 2 seconds at the most, 3
+// where another call of this Locker waits, and may be called again: once the
+// store has answered, with the same result; else it is tried once more. A
+// *LostError says that the lock was lost before; then nothing was freed that
+// belongs to another.
+//
+// If another call of this Locker waits for the name, the lock may go to that
+// call without the store being asked; see Config.NoLocalPassing.
 func (l *Lease) Release(ctx context.Context) error {
 	l.release.Lock()
 	defer l.release.Unlock()
 	if l.answered {
 		return l.outcome
 	}
-	k := l.locker.keeper
+	t := l.tenure
+	k := t.locker.keeper
 	if !l.began {
 		l.began = true
-		l.trusted, l.took = k.end(l)
+		if t.locker.queues.pass(l) {
+			l.answered = true
+			return nil
+		}
+		l.trusted = k.end(l)
 	}
 	l.cancel(errReleased)
-	answer, err := l.sendRelease(ctx)
+	answer, err := l.tellStore(ctx)
+	t.locker.queues.freed(t)
 	if err != nil {
-		emit(k.events.ReleaseFailed, Event{Name: l.name, Fence: l.fence, Err: err})
+		emit(k.events.ReleaseFailed, Event{Name: t.name, Fence: l.fence, Err: err})
 		return err
 	}
 	l.answered = true
-	l.locker.queues.wake(l.name)
 	switch {
 	case !l.trusted && answer == driver.Mine:
-		l.outcome = k.lose(l, l.whyOver(k.now()))
+		l.outcome = k.lose(l, t.whyOver(k.now()))
 	case !l.trusted, answer != driver.Mine && !l.unheard:
 		l.outcome = k.lose(l, reasonOf(answer))
 	default: // freed, perhaps by a release of ours that was not answered
-		emit(k.events.Released, Event{Name: l.name, Fence: l.fence, Took: l.took})
+		l.emitReleased()
 	}
 	return l.outcome
 }
 
-// releaseLimit is how long a release goes on trying.
-const releaseLimit = 2 * time.Second
+func (l *Lease) emitReleased() {
+	emit(l.tenure.locker.config.Events.Released, Event{Name: l.tenure.name, Fence: l.fence, Took: l.took})
+}
+
+// How long a release goes on trying.
+const (
+	releaseLimit = 2 * time.Second
+	// relayLimit is how long it waits for the call behind it to do it.
+	relayLimit = time.Second
+)
+
+// tellStore ends the tenure at the store.
+func (l *Lease) tellStore(ctx context.Context) (driver.Answer, error) {
+	if r := l.tenure.locker.queues.relay(l.tenure); r != nil {
+		answer, lost := r.wait(relayLimit)
+		l.unheard = l.unheard || lost
+		if answer != 0 {
+			return answer, nil
+		}
+	}
+	return l.sendRelease(ctx)
+}
 
 func (l *Lease) sendRelease(ctx context.Context) (answer driver.Answer, err error) {
-	request := driver.ReleaseRequest{Name: l.name, Token: l.token}
-	if l.doubtful {
+	t := l.tenure
+	request := driver.ReleaseRequest{Name: t.name, Token: t.token}
+	if t.doubtful {
 		request.Tombstone = tombstone
 	}
-	limit := min(releaseLimit, l.locker.config.StoreTimeout)
-	err = l.locker.persist(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
-		answer, err = l.locker.store.Release(ctx, request)
+	err = insist(context.Background(), t.locker.releases.context(ctx), func(ctx context.Context) error {
+		answer, err = t.locker.store.Release(ctx, request)
 		l.unheard = l.unheard || driver.Unknown(err)
 		return err
 	})

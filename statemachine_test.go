@@ -27,6 +27,8 @@ func TestWhateverHappensNoTwoLeasesAreTrustedAndFencesGrow(t *testing.T) {
 				"":        m.check,
 				"acquire": m.acquire,
 				"wait":    m.wait,
+				"crowd":   m.crowd,
+				"line":    m.line,
 				"extend":  m.extend,
 				"release": m.release,
 				"pass":    m.pass,
@@ -70,6 +72,7 @@ type process struct {
 
 func newMachine(seed uint64) *machine {
 	m := &machine{store: memstore.New(), random: rand.New(rand.NewPCG(seed, 1))}
+	m.store.SetFault(m.loseMessages)
 	for i := range m.process {
 		p := &process{machine: m, start: time.Now(), drift: []float64{0, 0.004, -0.004}[i]}
 		p.network = &network{machine: m, Store: m.store}
@@ -91,82 +94,14 @@ func (p *process) now() instant {
 	return instant{at: at, boot: time.Hour + boot, wall: boot + p.stepped}
 }
 
-// network is the store as one process sees it through a bad network: requests
-// and replies are lost, or so late that their caller has gone.
-type network struct {
-	*memstore.Store
-	machine *machine
-
-	// Guarded by the machine's mutex.
-	rate  float64 // of requests and replies that are lost
-	delay time.Duration
-}
-
-// Acquire, Extend and Release pass through the network.
-func (n *network) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.AcquireResult, error) {
-	return send(ctx, n, func() (driver.AcquireResult, error) { return n.Store.Acquire(context.Background(), req) })
-}
-
-func (n *network) Extend(ctx context.Context, reqs []driver.ExtendRequest) []driver.ExtendResult {
-	results, err := send(ctx, n, func() ([]driver.ExtendResult, error) { return n.Store.Extend(context.Background(), reqs), nil })
-	if err != nil {
-		return []driver.ExtendResult{{Err: err}}
-	}
-	return results
-}
-
-func (n *network) Release(ctx context.Context, req driver.ReleaseRequest) (driver.Answer, error) {
-	return send(ctx, n, func() (driver.Answer, error) { return n.Store.Release(context.Background(), req) })
-}
-
-// send carries op out as a store does, but the caller hears of it only through
-// the network.
-func send[T any](ctx context.Context, n *network, op func() (T, error)) (T, error) {
-	type reply struct {
-		answer T
-		err    error
-	}
-	outcome := n.outcome()
-	if outcome.requestLost {
-		return reply{}.answer, errDown
-	}
-	arrived := make(chan reply, 1)
-	n.machine.underWay.Add(1)
-	go func() {
-		time.Sleep(outcome.there)
-		answer, err := op()
-		n.machine.underWay.Add(-1)
-		time.Sleep(outcome.back)
-		arrived <- reply{answer, err}
-	}()
-	if outcome.replyLost { // the connection broke; the request may still arrive
-		return reply{}.answer, errDown
-	}
-	select {
-	case <-ctx.Done():
-		return reply{}.answer, driver.NoAnswer(ctx, ctx.Err())
-	case r := <-arrived:
-		return r.answer, r.err
-	}
-}
-
-type outcome struct {
-	requestLost, replyLost bool
-	there, back            time.Duration
-}
-
-// outcome draws what happens to one request.
-func (n *network) outcome() outcome {
-	m := n.machine
+// loseMessages loses every tenth message of a hand-off.
+func (m *machine) loseMessages(op string) memstore.Fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	roll := m.random.Float64()
-	o := outcome{requestLost: roll < n.rate/2, replyLost: roll >= n.rate/2 && roll < n.rate}
-	if n.delay > 0 {
-		o.there = time.Duration(m.random.Int64N(int64(n.delay)))
-		o.back = time.Duration(m.random.Int64N(int64(n.delay)))
+	if op == "handoff" && m.random.IntN(10) == 0 {
+		return memstore.Fault{Before: errDown}
 	}
-	return o
+	return memstore.Fault{}
 }
 
 // granted is told of each grant at the moment of it.
@@ -230,6 +165,46 @@ func (m *machine) wait(t *rapid.T) {
 	lease, err := m.any(t).locker.Acquire(ctx, "x")
 	m.keep(lease)
 	wantKnown(t, err)
+}
+
+// crowd has several calls of one process wait for the name and pass it on.
+func (m *machine) crowd(t *rapid.T) {
+	p := m.any(t)
+	limit := time.Duration(rapid.IntRange(1, 15_000).Draw(t, "ms")) * time.Millisecond
+	hold := time.Duration(rapid.SampledFrom([]int{0, 1, 3000}).Draw(t, "hold ms")) * time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var all sync.WaitGroup
+	for range rapid.IntRange(2, 20).Draw(t, "calls") {
+		all.Go(func() { m.visit(ctx, t, p.locker, hold) })
+	}
+	all.Wait()
+}
+
+// line has calls of all processes wait for the name.
+func (m *machine) line(t *rapid.T) {
+	limit := time.Duration(rapid.IntRange(1, 15_000).Draw(t, "ms")) * time.Millisecond
+	hold := time.Duration(rapid.SampledFrom([]int{0, 1, 500}).Draw(t, "hold ms")) * time.Millisecond
+	var all sync.WaitGroup
+	for i := range rapid.IntRange(2, 12).Draw(t, "calls") {
+		ctx, cancel := context.WithTimeout(context.Background(), limit/time.Duration(i%3+1))
+		defer cancel()
+		all.Go(func() { m.visit(ctx, t, m.process[i%processes].locker, hold) })
+	}
+	all.Wait()
+}
+
+// visit acquires, holds and releases the name.
+func (m *machine) visit(ctx context.Context, t *rapid.T, locker *Locker, hold time.Duration) {
+	lease, err := locker.Acquire(ctx, "x")
+	m.keep(lease)
+	wantKnown(t, err)
+	if lease == nil {
+		return
+	}
+	time.Sleep(hold)
+	m.check(t)
+	wantKnown(t, lease.Release(context.Background()))
 }
 
 func (m *machine) last(t *rapid.T) *Lease {

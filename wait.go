@@ -1,11 +1,9 @@
 package holdfast
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -26,6 +24,13 @@ const (
 	// the wait is left.
 	lastAsk = 500 * time.Millisecond
 	noLimit = time.Duration(math.MaxInt64)
+	// In a queue of the store: in case that a hand-off was lost, or that those
+	// before have died.
+	longestPoll = time.Minute
+	// afterBefore is how much later those behind the first ask, for each that is
+	// before them, so that they do not ask all at once; up to mostBefore of them.
+	afterBefore = 20 * time.Millisecond
+	mostBefore  = 100
 )
 
 // nextPoll returns how long the head waits for a notification before it asks
@@ -46,28 +51,60 @@ func nextPoll(tries int, holder Holder, live bool) time.Duration {
 	return poll
 }
 
+// nextAsk returns how long a call waits in the store's queue for a hand-off
+// before it asks by itself: the first when the holder's time is over, the others
+// when the first must have had its chance.
+func nextAsk(tries int, holder Holder, before int) time.Duration {
+	switch {
+	case before == 0 && holder.Foreign():
+		return nextPoll(tries, holder, false)
+	case holder.Left < 0:
+		return jitter(longestPoll)
+	case before == 0:
+		return min(holder.Left+jitter(expirySlack), longestPoll)
+	default:
+		late := jitter(time.Duration(min(before, mostBefore)) * afterBefore)
+		return min(holder.Left+driver.Claim+late, longestPoll)
+	}
+}
+
 // inTurn queues in memory behind the other calls of this process that want the
-// name, and as the head of the queue asks the store and waits for it.
+// name, until one of them passes its tenure on, or as the head of the queue asks
+// the store and waits for it.
 func (a *acquisition) inTurn(ctx context.Context) (*Lease, error) {
-	place := a.locker.queues.join(a.request.Name)
+	place, head := a.locker.queues.join(a)
+	defer a.giveUpRelay() // after the place: then none can come any more
 	defer place.leave()
 	var holder *HeldError
-	if place.isHead() {
+	if head {
+		if a.locker.inbox.listens() && a.settings.fence {
+			a.enroll(place.queue)
+		}
 		lease, err := a.ask(ctx, a.locker.config.StoreTimeout)
-		if !errors.As(err, &holder) {
+		held, is := errors.AsType[*HeldError](err)
+		if !is {
 			return lease, err
 		}
+		holder = held
 	}
 	a.emitWaiting(holder)
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.locker.closing, cancel)()
+	if head {
+		return a.waitAsHead(ctx, place.queue, holder)
+	}
 	over, stop := a.waitLimit()
 	defer stop()
 	select {
-	case <-place.turn:
-		return a.waitAsHead(ctx, place.queue, holder)
+	case lease := <-place.turn:
+		if lease == nil {
+			return a.waitAsHead(ctx, place.queue, nil)
+		}
+		place.taken = true
+		a.emitAcquired(lease, lease.Deadline(), a.locker.now())
+		return lease, nil
 	case <-ctx.Done():
 		return nil, a.gaveUp(ctx, place.queue.holder())
 	case <-over:
@@ -86,6 +123,9 @@ func (a *acquisition) emitWaiting(holder *HeldError) {
 // waitAsHead asks the store until the name is free, pausing first if it has
 // already said who holds it.
 func (a *acquisition) waitAsHead(ctx context.Context, q *queue, holder *HeldError) (*Lease, error) {
+	if !a.queued && a.enroll(q) {
+		holder = nil // take a place before the first pause
+	}
 	for tries := 1; ; tries++ {
 		if holder != nil {
 			q.saw(holder.Holder)
@@ -93,15 +133,44 @@ func (a *acquisition) waitAsHead(ctx context.Context, q *queue, holder *HeldErro
 			if left <= 0 {
 				return nil, a.heldBy(State{Holders: []Holder{holder.Holder}})
 			}
-			q.pause(ctx, min(nextPoll(tries, holder.Holder, q.live), left))
+			q.pause(ctx, min(a.pauseFor(tries, q, holder.Holder), left))
 		}
 		if ctx.Err() != nil {
 			return nil, a.gaveUp(ctx, q.holder())
 		}
 		lease, err := a.ask(ctx, a.askLimit())
-		if !errors.As(err, &holder) {
+		held, is := errors.AsType[*HeldError](err)
+		if !is {
 			return lease, err
 		}
+		holder = held
+	}
+}
+
+// enroll has the next request ask for a place in the store's queue, if it keeps
+// one. Before that the token is expected: a hand-off may come before the answer.
+func (a *acquisition) enroll(q *queue) bool {
+	a.queued = a.locker.inbox.expect(q.name, a.request.Token, q.local)
+	return a.queued
+}
+
+// pauseFor returns how long to wait for a sign before the next question.
+func (a *acquisition) pauseFor(tries int, q *queue, holder Holder) time.Duration {
+	if !a.queued {
+		return nextPoll(tries, holder, q.live)
+	}
+	if !a.locker.inbox.listens() {
+		return nextPoll(tries, holder, false)
+	}
+	return nextAsk(tries, holder, a.before)
+}
+
+// giveUpRelay leaves a release that did not reach the store to whoever waits for
+// it.
+func (a *acquisition) giveUpRelay() {
+	if a.relay != nil {
+		a.relay.heard(0)
+		a.relay = nil
 	}
 }
 
@@ -125,135 +194,4 @@ func (a *acquisition) waitLeft() time.Duration {
 // askLimit returns how long one question of a waiter may go on.
 func (a *acquisition) askLimit() time.Duration {
 	return min(a.locker.config.StoreTimeout, max(a.waitLeft(), lastAsk))
-}
-
-// queues has a queue for each name that calls of this process wait for. Only
-// the head of a queue talks to the store.
-type queues struct {
-	notifier driver.Notifier // nil if the store has none
-
-	mu     sync.Mutex
-	byName map[string]*queue
-}
-
-func newQueues(store driver.Store) *queues {
-	notifier, _ := store.(driver.Notifier)
-	return &queues{notifier: notifier, byName: make(map[string]*queue)}
-}
-
-// queue is the calls that wait for one name, first in first out.
-type queue struct {
-	queues *queues
-	name   string
-	places list.List     // of *place; guarded by queues.mu
-	local  chan struct{} // a lease of this process was released
-	last   Holder        // who was last seen to hold the name; guarded by queues.mu
-
-	// Only the head uses what follows.
-	notified <-chan struct{}
-	stop     func()
-	live     bool // notifications come
-}
-
-// place is one call's place in a queue.
-type place struct {
-	queue   *queue
-	element *list.Element
-	turn    chan struct{} // closed when the call is the head
-}
-
-// wake tells the head of the name's queue that the name may be free.
-func (qs *queues) wake(name string) {
-	qs.mu.Lock()
-	q := qs.byName[name]
-	qs.mu.Unlock()
-	if q != nil {
-		select {
-		case q.local <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// atOnce is the turn of a call that finds nobody before it.
-var atOnce = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// join takes a place at the end of the name's queue.
-func (qs *queues) join(name string) *place {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q := qs.byName[name]
-	if q == nil {
-		q = &queue{queues: qs, name: name, local: make(chan struct{}, 1)}
-		qs.byName[name] = q
-	}
-	p := &place{queue: q, turn: atOnce}
-	if q.places.Len() > 0 {
-		p.turn = make(chan struct{})
-	}
-	p.element = q.places.PushBack(p)
-	return p
-}
-
-func (p *place) isHead() bool {
-	select {
-	case <-p.turn:
-		return true
-	default:
-		return false
-	}
-}
-
-// leave gives up the place; the next call becomes the head if this one was.
-func (p *place) leave() {
-	q := p.queue
-	q.queues.mu.Lock()
-	wasHead := q.places.Front() == p.element
-	q.places.Remove(p.element)
-	empty := q.places.Len() == 0
-	switch {
-	case empty:
-		delete(q.queues.byName, q.name)
-	case wasHead:
-		close(q.places.Front().Value.(*place).turn)
-	}
-	q.queues.mu.Unlock()
-	if empty && q.stop != nil {
-		q.stop()
-	}
-}
-
-// saw notes who holds the name, for the calls behind the head.
-func (q *queue) saw(holder Holder) {
-	q.queues.mu.Lock()
-	defer q.queues.mu.Unlock()
-	q.last = holder
-}
-
-func (q *queue) holder() Holder {
-	q.queues.mu.Lock()
-	defer q.queues.mu.Unlock()
-	return q.last
-}
-
-// pause returns when the name may have become free, after d at the latest, and
-// when ctx ends. It subscribes when it is first called; the subscription tells
-// when it has begun, so that a release just before is not missed.
-func (q *queue) pause(ctx context.Context, d time.Duration) {
-	if q.stop == nil && q.queues.notifier != nil {
-		q.notified, q.stop = q.queues.notifier.Subscribe(q.name)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-q.notified:
-		q.live = true
-	case <-q.local:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

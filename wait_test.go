@@ -60,7 +60,7 @@ func TestAWaiterIsWokenByTheReleaseInAnotherProcess(t *testing.T) {
 func TestAWaiterIsToldOfAReleaseJustBeforeItSubscribed(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, w *world) {
 		lease := w.acquire(w.locker(Config{}), "report")
-		store := &lateSubscriber{Store: w.store, before: func() { lease.Release(t.Context()) }}
+		store := &lateSubscriber{Store: w.store, Notifier: w.store, before: func() { lease.Release(t.Context()) }}
 		l, err := newLocker(store, Config{}, w.now)
 		if err != nil {
 			t.Fatal(err)
@@ -75,13 +75,14 @@ func TestAWaiterIsToldOfAReleaseJustBeforeItSubscribed(t *testing.T) {
 
 // lateSubscriber does something just before each subscription.
 type lateSubscriber struct {
-	*memstore.Store
+	driver.Store
+	driver.Notifier
 	before func()
 }
 
 func (s *lateSubscriber) Subscribe(name string) (<-chan struct{}, func()) {
 	s.before()
-	return s.Store.Subscribe(name)
+	return s.Notifier.Subscribe(name)
 }
 
 // mute is a store that can't notify.

@@ -76,7 +76,7 @@ func openRawFenced(addr string, p plan) (locks, error) {
 
 func (r rawFenced) Acquire(ctx context.Context, key string) (func(context.Context) error, error) {
 	keys := []string{"lock:" + key, "lock:~f:{lock:" + key + "}", "lock:~x:{lock:" + key + "}:" + rawToken}
-	args := []string{rawToken, rawTTL, rawKeepTTL, ""}
+	args := []string{rawToken, rawTTL, rawKeepTTL, "", "15"}
 	answer, err := r.acquire.Exec(ctx, r.client, keys, args).ToArray()
 	if err != nil {
 		return nil, err

@@ -106,14 +106,29 @@ type AcquireRequest struct {
 	Purpose string
 	// NoFence asks for a grant without a fencing token, where that is cheaper.
 	NoFence bool
+	// Fences is how many fencing tokens in a row the grant reserves, for a
+	// locker that passes it on without asking the store; 0 means 1. A repeated
+	// request asks for as many.
+	Fences int
 }
+
+// First returns the first of the fencing tokens that the grant reserved, of
+// which last is the last.
+func (req AcquireRequest) First(last int64) int64 { return last - req.more() }
+
+// Last returns the last of the fencing tokens that a grant reserves whose first
+// is first.
+func (req AcquireRequest) Last(first int64) int64 { return first + req.more() }
+
+func (req AcquireRequest) more() int64 { return int64(max(req.Fences, 1) - 1) }
 
 // AcquireResult is the answer to an AcquireRequest.
 type AcquireResult struct {
 	// Granted says that the token holds the name now.
 	Granted bool
-	// Fence is the fencing token of the grant: larger than that of every
-	// earlier grant of the name. Zero without a grant, or with NoFence.
+	// Fence is the fencing token of the grant, the first of those reserved:
+	// larger than all those of every earlier grant of the name. Zero without a
+	// grant, or with NoFence.
 	Fence int64
 	// State is what stood in the way. Only set when Granted is false.
 	State State
@@ -144,6 +159,9 @@ type ReleaseRequest struct {
 	// from now: an acquire of a caller that has gone away, still on its way,
 	// must not take the name when it arrives.
 	Tombstone time.Duration
+	// Inbox is the address under which the token may have a place in the name's
+	// queue, which it gives up; see Queuer. May be empty.
+	Inbox string
 }
 
 // Answer is what a store found when it compared a token.
@@ -179,8 +197,8 @@ type State struct {
 	// Holders is empty when the name is free, and has one element when it is
 	// held exclusively.
 	Holders []Holder
-	// Fence is the last fencing token granted for the name, or 0 when the store
-	// no longer knows.
+	// Fence is the last fencing token granted for the name, or reserved by a
+	// grant, or 0 when the store no longer knows.
 	Fence int64
 }
 
@@ -188,8 +206,8 @@ type State struct {
 type Holder struct {
 	// Token is the holder's token. It proves ownership: show Owner instead.
 	Token string
-	// Fence is the fencing token of the grant, or 0 when it has none or it is
-	// not known, as with locks of other programs.
+	// Fence is the fencing token of the grant, the last of those reserved, or 0
+	// when it has none or it is not known, as with locks of other programs.
 	Fence int64
 	// Age is how long ago the grant was made, by the store's clock; 0 when
 	// unknown.

@@ -20,6 +20,9 @@ type altered struct {
 	list      func(context.Context, string) iter.Seq2[driver.State, error]
 	subscribe func(string) (<-chan struct{}, func())
 
+	enqueue   func(context.Context, driver.QueueRequest) (driver.QueueResult, error)
+	openInbox func(driver.Listener) driver.Inbox
+
 	inspectSlot func(context.Context, string, string) (driver.Run, time.Time, error)
 	begin       func(context.Context, driver.BeginRequest) (driver.BeginResult, error)
 	finish      func(context.Context, driver.FinishRequest) (driver.Answer, error)
@@ -47,6 +50,12 @@ func (s *altered) List(ctx context.Context, pattern string) iter.Seq2[driver.Sta
 }
 
 func (s *altered) Subscribe(name string) (<-chan struct{}, func()) { return s.subscribe(name) }
+
+func (s *altered) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.QueueResult, error) {
+	return s.enqueue(ctx, req)
+}
+
+func (s *altered) OpenInbox(listener driver.Listener) driver.Inbox { return s.openInbox(listener) }
 
 func (s *altered) InspectSlot(ctx context.Context, job, slot string) (driver.Run, time.Time, error) {
 	return s.inspectSlot(ctx, job, slot)
@@ -79,6 +88,7 @@ func alter(change func(s *altered)) func(right *memstore.Store) func() driver.St
 		s := &altered{
 			Store: right, acquire: right.Acquire, extend: right.Extend, release: right.Release,
 			inspect: right.Inspect, list: right.List, subscribe: right.Subscribe,
+			enqueue: right.Enqueue, openInbox: right.OpenInbox,
 			inspectSlot: right.InspectSlot, begin: right.BeginSlot, finish: right.FinishSlot, runs: right.Runs,
 		}
 		change(s)
@@ -98,6 +108,38 @@ func acquiring(in func(s *altered, req *driver.AcquireRequest), out func(req dri
 				out(req, &result)
 			}
 			return result, err
+		}
+	})
+}
+
+// enqueuing changes requests on their way in and results on their way out.
+func enqueuing(in func(s *altered, req *driver.QueueRequest), out func(req driver.QueueRequest, result *driver.QueueResult)) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.enqueue = func(ctx context.Context, req driver.QueueRequest) (driver.QueueResult, error) {
+			if in != nil {
+				in(s, &req)
+			}
+			result, err := s.Store.Enqueue(ctx, req)
+			if out != nil && err == nil {
+				out(req, &result)
+			}
+			return result, err
+		}
+	})
+}
+
+// opening changes what the store has for a listener and gives for an inbox.
+func opening(in func(listener *driver.Listener), out func(driver.Inbox) driver.Inbox) func(*memstore.Store) func() driver.Store {
+	return alter(func(s *altered) {
+		s.openInbox = func(listener driver.Listener) driver.Inbox {
+			if in != nil {
+				in(&listener)
+			}
+			inbox := s.Store.OpenInbox(listener)
+			if out != nil {
+				inbox = out(inbox)
+			}
+			return inbox
 		}
 	})
 }

@@ -31,6 +31,21 @@ func fencesIncrease(t *trial) {
 	}
 }
 
+func aGrantReservesAsManyFencesAsItIsAskedFor(t *trial) {
+	req, next := request("block"), request("block")
+	req.Fences = 16
+	first := t.acquire(t.a, req)
+	if again := t.acquire(t.b, req); again != first {
+		t.Errorf("the same token was granted %d, then %d", first, again)
+	}
+	last := first + 15
+	if fence := t.holder(t.b, req.Name).Fence; fence != last {
+		t.Errorf("the holder is shown with %d, want the last of its block, %d", fence, last)
+	}
+	t.release(t.a, req, driver.Mine)
+	t.above(last, t.acquire(t.b, next))
+}
+
 func fencesIncreaseAcrossExpiry(t *trial) {
 	first, second := request("fence"), request("fence")
 	first.TTL = t.span()

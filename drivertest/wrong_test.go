@@ -61,9 +61,10 @@ func TestTheRightStorePassesLikewise(t *testing.T) {
 	}
 }
 
-// allWrongStores are those of locks and those of slots.
+// allWrongStores are those of locks, of queues and of slots.
 func allWrongStores() map[string]wrong {
 	all := maps.Clone(wrongStores)
+	maps.Copy(all, wrongQueues)
 	maps.Copy(all, wrongSlots)
 	return all
 }

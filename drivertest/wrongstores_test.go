@@ -207,6 +207,10 @@ var wrongStores = map[string]wrong{
 		},
 		[]string{"FencesIncreaseAcrossAWipe"},
 	},
+	"reserves one fence": {
+		acquiring(func(_ *altered, req *driver.AcquireRequest) { req.Fences = 1 }, nil),
+		[]string{"AGrantReservesAsManyFencesAsItIsAskedFor"},
+	},
 	"without fence there is one": {
 		acquiring(func(_ *altered, req *driver.AcquireRequest) { req.NoFence = false }, nil),
 		[]string{"AGrantWithoutFenceExcludesAsWell"},

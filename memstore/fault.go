@@ -11,12 +11,14 @@ type Fault struct {
 }
 
 // SetFault has f asked before each operation whether it fails; nil ends that.
-// The operation is "acquire", "extend", "release", "inspect", "list", "inspect
-// slot", "begin slot", "finish slot" or "runs"; extend is one operation whatever
-// the number of leases. Nothing is asked for a name
-// that is refused or a context that has ended. f runs on the caller's
-// goroutine, may block, and may use the store; it must be safe for concurrent
-// use where the store is used so.
+// The operation is "acquire", "enqueue", "extend", "release", "inspect", "list",
+// "inspect slot", "begin slot", "finish slot" or "runs"; extend is one operation
+// whatever the number of leases. Nothing is asked for a name that is refused or a
+// context that has ended. For "handoff", the message to an inbox that a name was
+// handed on, any fault means that the message is lost, after it was sent.
+//
+// f runs on the caller's goroutine, may block, and may use the store; it must be
+// safe for concurrent use where the store is used so.
 func (s *Store) SetFault(f func(op string) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,18 +11,21 @@ import (
 // lock is all that is known of one name. It is kept when the name is free, for
 // its fence.
 type lock struct {
-	fence     int64                // the last one granted
+	fence     int64                // the last one granted or reserved
 	holders   []*holder            // in the order of their grants
 	withdrawn map[string]time.Time // tombstones: until when a token is refused
+	queue     []place              // the first comes first
+	queued    time.Time            // until when the queue is kept
 }
 
 type holder struct {
 	token   string
-	fence   int64
+	fence   int64 // the last one reserved for it; 0: it has none
 	since   time.Time
 	until   time.Time
 	purpose string
 	mode    driver.Mode
+	claim   bool // the name is kept for it, and it has not asked yet
 }
 
 // current returns the lock of that name as it is now, without what has expired.
@@ -35,6 +38,9 @@ func (s *Store) current(name string, now time.Time) *lock {
 	}
 	l.holders = slices.DeleteFunc(l.holders, func(h *holder) bool { return !now.Before(h.until) })
 	maps.DeleteFunc(l.withdrawn, func(_ string, until time.Time) bool { return !now.Before(until) })
+	if !now.Before(l.queued) {
+		l.queue = nil
+	}
 	return l
 }
 
@@ -42,20 +48,31 @@ func (l *lock) acquire(req driver.AcquireRequest, now time.Time) (driver.Acquire
 	if _, refused := l.withdrawn[req.Token]; refused {
 		return driver.AcquireResult{}, driver.ErrWithdrawn
 	}
-	if h := l.find(req.Token); h != nil {
-		h.lastUntil(now.Add(req.TTL))
-		return driver.AcquireResult{Granted: true, Fence: h.fence}, nil
-	}
-	if !l.admits(req) {
+	h := l.find(req.Token)
+	if h == nil && !l.admits(req) {
 		return driver.AcquireResult{State: l.state(req.Name, now)}, nil
 	}
-	h := &holder{token: req.Token, since: now, until: now.Add(req.TTL), purpose: req.Purpose, mode: req.Mode}
+	if h == nil {
+		h = &holder{token: req.Token, mode: req.Mode, claim: true}
+		l.holders = append(l.holders, h)
+	}
+	h.lastUntil(now.Add(req.TTL))
+	if h.claim {
+		l.grant(h, req, now)
+	}
+	if h.fence == 0 {
+		return driver.AcquireResult{Granted: true}, nil
+	}
+	return driver.AcquireResult{Granted: true, Fence: req.First(h.fence)}, nil
+}
+
+// grant makes a claim a holding with a fence of its own.
+func (l *lock) grant(h *holder, req driver.AcquireRequest, now time.Time) {
+	h.claim, h.since, h.purpose = false, now, req.Purpose
 	if !req.NoFence {
-		l.fence = max(l.fence+1, now.UnixMicro())
+		l.fence = req.Last(max(l.fence+1, now.UnixMicro()))
 		h.fence = l.fence
 	}
-	l.holders = append(l.holders, h)
-	return driver.AcquireResult{Granted: true, Fence: h.fence}, nil
 }
 
 // admits says whether one more holder fits: into a free name, or beside other
@@ -72,6 +89,7 @@ func (l *lock) release(req driver.ReleaseRequest, now time.Time) driver.Answer {
 	if req.Tombstone > 0 {
 		l.withdrawn[req.Token] = now.Add(req.Tombstone)
 	}
+	l.leave(place{req.Inbox, req.Token})
 	answer := l.compare(req.Token)
 	l.holders = slices.DeleteFunc(l.holders, func(h *holder) bool { return h.token == req.Token })
 	return answer

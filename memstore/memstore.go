@@ -14,20 +14,24 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// Store is a driver.Store, driver.Notifier, driver.Lister and driver.SlotKeeper.
-// It starts no goroutine and sets no timer, so that it can be used in a testing/synctest
-// bubble. All methods may be called by many goroutines at once.
+// Store is a driver.Store, driver.Queuer, driver.Notifier, driver.Lister and
+// driver.SlotKeeper. It starts no goroutine and sets no timer, so that it can be
+// used in a testing/synctest bubble. All methods may be called by many goroutines at once.
 type Store struct {
 	mu          sync.Mutex
 	offset      time.Duration // of the store's clock from the machine's
 	locks       map[string]*lock
 	slots       map[string]map[string]*slotRecord // by job and slot
 	subscribers map[string]map[chan struct{}]bool
+	inboxes     map[string]*inbox
+	opened      int       // how many inboxes so far
+	told        []message // by the operation under way, and not delivered yet
 	fault       func(op string) Fault
 }
 
 var (
 	_ driver.Store      = (*Store)(nil)
+	_ driver.Queuer     = (*Store)(nil)
 	_ driver.Notifier   = (*Store)(nil)
 	_ driver.Lister     = (*Store)(nil)
 	_ driver.SlotKeeper = (*Store)(nil)
@@ -39,6 +43,7 @@ func New() *Store {
 		locks:       make(map[string]*lock),
 		slots:       make(map[string]map[string]*slotRecord),
 		subscribers: make(map[string]map[chan struct{}]bool),
+		inboxes:     make(map[string]*inbox),
 	}
 }
 
@@ -117,8 +122,10 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 		return 0, err
 	}
 	return carryOut(ctx, s, "release", func(now time.Time) (driver.Answer, error) {
-		answer := s.current(req.Name, now).release(req, now)
+		l := s.current(req.Name, now)
+		answer := l.release(req, now)
 		if answer == driver.Mine {
+			s.handOn(l, req.Name, place{}, now)
 			s.notify(req.Name)
 		}
 		return answer, nil
@@ -147,8 +154,11 @@ func carryOut[T any](ctx context.Context, s *Store, op string, step func(now tim
 		return nothing, fault.Before
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	answer, err := step(time.Now().Add(s.offset))
+	told := s.told
+	s.told = nil
+	s.mu.Unlock()
+	s.deliver(told)
 	if fault.After != nil {
 		return nothing, fault.After
 	}

@@ -132,6 +132,10 @@ func operations(ctx context.Context, store *memstore.Store) map[string]func() er
 			_, err := store.Acquire(ctx, driver.AcquireRequest{Name: "job", Token: "old", TTL: time.Hour})
 			return err
 		},
+		"enqueue": func() error {
+			_, err := store.Enqueue(ctx, driver.QueueRequest{AcquireRequest: driver.AcquireRequest{Name: "job", Token: "old", TTL: time.Hour}})
+			return err
+		},
 		"extend": func() error {
 			return store.Extend(ctx, []driver.ExtendRequest{{Name: "job", Token: "old", TTL: time.Hour}})[0].Err
 		},

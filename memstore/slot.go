@@ -70,7 +70,7 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	}
 	return carryOut(ctx, s, "begin slot", func(now time.Time) (driver.BeginResult, error) {
 		runner := s.current(req.Job, now)
-		if runner.grant(req.Token, req.Fence) != driver.Mine {
+		if runner.compareGrant(req.Token, req.Fence) != driver.Mine {
 			return driver.BeginResult{Verdict: driver.NotHeld}, nil
 		}
 		records := s.slotsOf(req.Job, now)
@@ -90,9 +90,9 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	})
 }
 
-// grant compares the token and the fence of a lease: a token that was granted the
+// compareGrant compares the token and the fence of a lease: a token that was granted the
 // name again has another.
-func (l *lock) grant(token string, fence int64) driver.Answer {
+func (l *lock) compareGrant(token string, fence int64) driver.Answer {
 	answer := l.compare(token)
 	if answer == driver.Mine && l.find(token).fence != fence {
 		return driver.Taken
@@ -116,7 +116,7 @@ func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (drive
 	return carryOut(ctx, s, "finish slot", func(now time.Time) (driver.Answer, error) {
 		record := s.slotsOf(req.Job, now)[req.Slot]
 		mine := record != nil && record.run.Token == req.Token && record.run.Fence == req.Fence
-		answer := s.current(req.Job, now).grant(req.Token, req.Fence)
+		answer := s.current(req.Job, now).compareGrant(req.Token, req.Fence)
 		switch {
 		case mine && record.run.Phase == driver.Done:
 			return driver.Mine, nil

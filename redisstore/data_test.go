@@ -181,9 +181,8 @@ func TestAPrefixOfOnesOwnIsKeptTo(t *testing.T) {
 	req := request("name")
 	acquire(t, ours, request("name"))
 	acquire(t, store, req)
-	wake, stop := store.Subscribe(req.Name)
-	defer stop()
-	woken(t, wake, "active")
+	inbox := listen(t, store)
+	waiter := waiting(t, store, req.Name, inbox, 0)
 	listed := 0
 	for range store.List(within(t), "*") {
 		listed++
@@ -192,7 +191,7 @@ func TestAPrefixOfOnesOwnIsKeptTo(t *testing.T) {
 		t.Errorf("%d names listed, want 1", listed)
 	}
 	release(t, store, req, driver.Mine)
-	woken(t, wake, "released")
+	told(t, inbox, waiter)
 	if n := number(t, server, "EXISTS", "app[*]{x}:~f:{x}app[*]{x}:name"); n != 1 {
 		t.Error("the companion is not where it should be")
 	}

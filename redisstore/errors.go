@@ -78,7 +78,7 @@ func faultOf(text string) fault {
 
 // failure turns an error of the client into one of driver's.
 func (c *connection) failure(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, driver.ErrWithdrawn) {
+	if err == nil || errors.Is(err, driver.ErrWithdrawn) || errors.Is(err, driver.ErrUnsupported) {
 		return err
 	}
 	if said := (*rueidis.RedisError)(nil); errors.As(err, &said) {

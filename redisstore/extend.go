@@ -29,7 +29,7 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 		}
 		sent = append(sent, i)
 		runs = append(runs, run{
-			keys: []string{k.lock, k.companion},
+			keys: []string{k.lock, k.companion()},
 			args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL))},
 		})
 	}

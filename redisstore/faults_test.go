@@ -143,14 +143,14 @@ func asUser(t *testing.T, server *redistest.Server, user string, rules ...string
 func TestTheLeastRightsAreEnough(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	store := asUser(t, server, "app", "~lock:*", "&lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+exists",
-		"+time", "+set", "+hset", "+pexpire", "+del", "+publish", "+subscribe", "+unsubscribe", "+ping", "+scan", "+info",
+		"+time", "+set", "+hset", "+pexpire", "+del", "+ping", "+scan", "+info",
+		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+subscribe", "+unsubscribe",
 		"+hdel", "+zadd", "+zremrangebyrank", "+zrevrange")
 	req := request("rights")
-	wake, stop := store.Subscribe(req.Name)
-	defer stop()
-	woken(t, wake, "active")
+	inbox := listen(t, store)
 	acquire(t, store, req)
 	extend(t, store, req)
+	waiter := waiting(t, store, req.Name, inbox, 0)
 	holder(t, store, req.Name)
 	for _, err := range store.List(within(t), "*") {
 		if err != nil {
@@ -166,7 +166,8 @@ func TestTheLeastRightsAreEnough(t *testing.T) {
 	if err != nil || answer != driver.Mine {
 		t.Errorf("release: %v, %v", answer, err)
 	}
-	woken(t, wake, "released")
+	told(t, inbox, waiter)
+	claim(t, store, waiter)
 	if _, err := store.Acquire(within(t), req); !errors.Is(err, driver.ErrWithdrawn) {
 		t.Errorf("acquire by a tombstoned token: %v", err)
 	}
@@ -189,19 +190,32 @@ func TestAMissingRightLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-func TestAReleaseDoesNotNeedTheChannel(t *testing.T) {
+func TestWithoutTheChannelsThereIsNoQueueButLocks(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	store := asUser(t, server, "quiet", "~lock:*", "resetchannels", "+@all")
 	req := request("quiet")
 	acquire(t, store, req)
-	wake, stop := store.Subscribe(req.Name) // keeps trying and sends nothing
+	inbox := store.OpenInbox(driver.Listener{
+		Restored: func() { t.Error("the inbox listens") },
+		Handed:   func(h driver.HandOff) { t.Errorf("told %+v", h) },
+	})
+	defer inbox.Close()
+	eventually(t, "there is no queue", func() bool {
+		_, err := store.Enqueue(within(t), driver.QueueRequest{AcquireRequest: request("quiet"), Inbox: inbox.Address(), Keep: patience})
+		return errors.Is(err, driver.ErrUnsupported)
+	})
 	release(t, store, req, driver.Mine)
-	stop()
-	select {
-	case <-wake:
-		t.Error("woken without a subscription")
-	default:
-	}
+	acquire(t, store, request("quiet"))
+}
+
+func TestAReleaseNeedsNoRightOfTheQueue(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	store := asUser(t, server, "plain", "~lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+exists",
+		"+time", "+set", "+hset", "+pexpire", "+del", "+ping")
+	req := request("plain")
+	acquire(t, store, req)
+	release(t, store, req, driver.Mine)
+	acquire(t, store, request("plain"))
 }
 
 func TestAnEvictingServerIsWarnedAboutOnce(t *testing.T) {
@@ -224,6 +238,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"no address":   {},
 		"replica":      {Client: rueidis.ClientOption{InitAddress: address, ReplicaOnly: true}},
 		"open brace":   {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a{"},
+		"line's end":   {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a\n"},
 		"closed brace": {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a}"},
 	} {
 		_, err := New(options)

@@ -11,14 +11,15 @@ import (
 // No name begins with it.
 const ownMark = "~"
 
-// keys are what belongs to one name, all in the hash slot of the lock.
+// inboxMark begins, after the prefix, the channel of an inbox.
+const inboxMark = ownMark + "i:"
+
+// keys are what belongs to one name, all in the hash slot of the lock. Each is
+// made when it is asked for: an operation needs few of them.
 type keys struct {
-	lock      string
-	companion string
-	channel   string
-	tombstone string // of a token, when the token is put behind it
-	runs      string // the index of a job's slots
-	slot      string // the record of a slot, when the slot is put behind it
+	prefix string
+	lock   string
+	tag    string // the lock's hash tag; empty if it has none
 }
 
 // keysOf returns the keys of a name, or a *driver.NameError.
@@ -26,32 +27,46 @@ func keysOf(prefix, name string) (keys, error) {
 	if err := driver.CheckName(name); err != nil {
 		return keys{}, err
 	}
-	lock := prefix + name
-	tagged := "{" + lock + "}"
-	slots := tagged
-	if tag, found := hashTag(lock); found {
-		tagged = "{" + tag + "}" + lock
-		// The length keeps job "{t}a" with slot "b:c" apart from "{t}a:b" with "c".
-		slots = "{" + tag + "}" + strconv.Itoa(len(lock)) + ":" + lock
+	k := keys{prefix: prefix, lock: prefix + name}
+	if !strings.ContainsAny(k.lock, "{}") {
+		return k, nil
 	}
-	k := keys{
-		lock:      lock,
-		companion: prefix + ownMark + "f:" + tagged,
-		channel:   prefix + ownMark + "c:" + tagged,
-		tombstone: prefix + ownMark + "x:" + tagged + ":",
-		runs:      prefix + ownMark + "r:" + tagged,
-		slot:      prefix + ownMark + "s:" + slots + ":",
+	if tag, found := hashTag(k.lock); found {
+		k.tag = tag
 	}
-	for _, own := range []string{k.companion, k.channel, k.tombstone, k.runs, k.slot} {
-		if hashed(own) != hashed(lock) {
-			return keys{}, &driver.NameError{
-				Name: name,
-				Reason: "can't be kept in one slot of Redis because of its braces; " +
-					"leave out '}', or put a text between '{' and '}'",
-			}
+	if hashed(k.companion()) != hashed(k.lock) { // and so with the others
+		return keys{}, &driver.NameError{
+			Name: name,
+			Reason: "can't be kept in one slot of Redis because of its braces; " +
+				"leave out '}', or put a text between '{' and '}'",
 		}
 	}
 	return k, nil
+}
+
+// own returns a key of ours that stands beside the lock. The parts are what kind
+// it is, and what is put behind the lock.
+func (k keys) own(kind, behind string) string {
+	if k.tag == "" {
+		return k.prefix + ownMark + kind + ":{" + k.lock + "}" + behind
+	}
+	return k.prefix + ownMark + kind + ":{" + k.tag + "}" + k.lock + behind
+}
+
+func (k keys) companion() string             { return k.own("f", "") }
+func (k keys) queue() string                 { return k.own("q", "") }
+func (k keys) tombstone(token string) string { return k.own("x", ":"+token) }
+
+// runs is the index of a job's slots.
+func (k keys) runs() string { return k.own("r", "") }
+
+// slot is the record of a slot.
+func (k keys) slot(slot string) string {
+	if k.tag == "" {
+		return k.own("s", ":"+slot)
+	}
+	// The length keeps job "{t}a" with slot "b:c" apart from "{t}a:b" with "c".
+	return k.prefix + ownMark + "s:{" + k.tag + "}" + strconv.Itoa(len(k.lock)) + ":" + k.lock + ":" + slot
 }
 
 // hashTag returns the part of a key that Redis Cluster hashes in place of the

@@ -52,8 +52,8 @@ func TestKeysThatCannotShareASlotAreRefused(t *testing.T) {
 		if companion == "" && !errors.As(err, &refused) {
 			t.Errorf("%q was not refused: %+v, %v", name, k, err)
 		}
-		if companion != "" && (err != nil || k.companion != companion) {
-			t.Errorf("%q has companion %q, %v, want %q", name, k.companion, err, companion)
+		if companion != "" && (err != nil || k.companion() != companion) {
+			t.Errorf("%q has companion %q, %v, want %q", name, k.companion(), err, companion)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func FuzzKeysShareASlotOrAreRefused(f *testing.F) {
 		if k.lock != prefix+name {
 			t.Fatalf("key %q", k.lock)
 		}
-		for _, own := range []string{k.companion, k.channel, k.tombstone + token} {
+		for _, own := range []string{k.companion(), k.queue(), k.tombstone(token)} {
 			if slot(own) != slot(k.lock) || !strings.HasPrefix(own, prefix) {
 				t.Errorf("%q is not in the slot or under the prefix of %q", own, k.lock)
 			}
@@ -85,8 +85,8 @@ func FuzzKeysShareASlotOrAreRefused(f *testing.F) {
 			}
 		}
 		other, err := keysOf(prefix, otherName)
-		if err == nil && otherName != name && (other.companion == k.companion || other.tombstone == k.tombstone) {
-			t.Errorf("%q and %q share %q", name, otherName, k.companion)
+		if err == nil && otherName != name && (other.companion() == k.companion() || other.tombstone("") == k.tombstone("")) {
+			t.Errorf("%q and %q share %q", name, otherName, k.companion())
 		}
 	})
 }

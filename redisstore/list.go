@@ -114,7 +114,7 @@ func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State
 		if err != nil {
 			return nil, err
 		}
-		runs[i].keys = []string{k.lock, k.companion}
+		runs[i].keys = []string{k.lock, k.companion()}
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.State, error) {
 		var states []driver.State

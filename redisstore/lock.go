@@ -41,25 +41,37 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		return s.acquireBare(ctx, k, req)
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.AcquireResult, error) {
-		r := run{
-			keys: []string{k.lock, k.companion, k.tombstone + req.Token},
-			args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose},
-		}
-		reply, err := call(ctx, client, acquireScript, r).ToArray()
+		reply, err := call(ctx, client, acquireScript, acquireRun(k, req)).ToArray()
 		if err != nil {
 			return driver.AcquireResult{}, err
 		}
-		return acquireResult(req.Name, reply)
+		return acquireResult(req, reply)
 	})
 }
 
-func acquireResult(name string, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
+// acquireRun has the keys and arguments of the script acquire, with which those
+// of enqueue begin.
+func acquireRun(k keys, req driver.AcquireRequest) run {
+	fences := decimal(req.Last(0))
+	if req.NoFence {
+		fences = ""
+	}
+	return run{
+		keys: []string{k.lock, k.companion(), k.tombstone(req.Token)},
+		args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose, fences},
+	}
+}
+
+func acquireResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
 	switch status, _ := reply[0].ToString(); status {
 	case "granted":
-		fence, err := reply[1].AsInt64()
-		return driver.AcquireResult{Granted: err == nil, Fence: fence}, err
-	case "held":
-		state, err := stateOf(name, reply[1:])
+		if req.NoFence {
+			return driver.AcquireResult{Granted: true}, nil
+		}
+		last, err := reply[1].AsInt64()
+		return driver.AcquireResult{Granted: err == nil, Fence: req.First(last)}, err
+	case "held", "queued":
+		state, err := stateOf(req.Name, reply[1:min(5, len(reply))])
 		return driver.AcquireResult{State: state}, err
 	default:
 		return driver.AcquireResult{}, driver.ErrWithdrawn
@@ -103,8 +115,9 @@ func (s *Store) setNX(ctx context.Context, lock string, req driver.AcquireReques
 	})
 }
 
-// Release implements driver.Store: one script, one round trip. A tombstone that
-// is refused because memory is full does not make the release fail.
+// Release implements driver.Store: one script, one round trip, which also hands
+// the name on. A tombstone that is refused because memory is full does not make
+// the release fail.
 func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.Answer, error) {
 	k, err := keysOf(s.prefix, req.Name)
 	if err != nil {
@@ -116,23 +129,27 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
 		r := run{
-			keys: []string{k.lock, k.tombstone + req.Token},
-			args: []string{req.Token, tombstone, k.channel},
+			keys: []string{k.lock, k.companion(), k.tombstone(req.Token), k.queue()},
+			args: []string{req.Token, tombstone, milliseconds(driver.Claim), req.Inbox},
 		}
 		text, err := call(ctx, client, releaseScript, r).ToString()
 		if err != nil {
 			return 0, err
 		}
-		answer, known := answers[text]
-		if !known {
-			return 0, fmt.Errorf("release: unexpected answer %q", text)
-		}
-		return answer, nil
+		return answerOf(text)
 	})
 }
 
 // answers are the scripts' words.
 var answers = map[string]driver.Answer{"mine": driver.Mine, "gone": driver.Gone, "taken": driver.Taken}
+
+func answerOf(text string) (driver.Answer, error) {
+	answer, known := answers[text]
+	if !known {
+		return 0, fmt.Errorf("unexpected answer %q", text)
+	}
+	return answer, nil
+}
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) {
@@ -141,7 +158,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) 
 		return driver.State{}, err
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.State, error) {
-		reply, err := call(ctx, client, inspectScript, run{keys: []string{k.lock, k.companion}}).ToArray()
+		reply, err := call(ctx, client, inspectScript, run{keys: []string{k.lock, k.companion()}}).ToArray()
 		if err != nil {
 			return driver.State{}, err
 		}

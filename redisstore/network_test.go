@@ -154,8 +154,7 @@ func TestAnAcquireWhoseReplyWasLostIsRecognised(t *testing.T) {
 
 func TestCloseEndsEverythingInABlackHoleToo(t *testing.T) {
 	_, proxy, store := behindProxy(t)
-	wake, stop := store.Subscribe("x")
-	woken(t, wake, "active")
+	listen(t, store)
 	proxy.Drop()
 	failed := make(chan error, 1)
 	go func() {
@@ -163,14 +162,12 @@ func TestCloseEndsEverythingInABlackHoleToo(t *testing.T) {
 		failed <- err
 	}()
 	store.Close()
-	stop()
 	if err := <-failed; !errors.Is(err, driver.ErrUnreachable) {
 		t.Errorf("the call under way: %v", err)
 	}
 	_, err := store.Acquire(within(t), request("x"))
 	wantKind(t, err, driver.ErrUnreachable)
-	_, stop = store.Subscribe("x")
-	stop()
+	store.OpenInbox(driver.Listener{Restored: func() { t.Error("a closed store listens") }}).Close()
 	store.Close()
 }
 

@@ -10,8 +10,14 @@ import (
 )
 
 var (
+	//go:embed scripts/grant.lua
+	grantText string
+	//go:embed scripts/handon.lua
+	handOnText string
 	//go:embed scripts/acquire.lua
 	acquireText string
+	//go:embed scripts/enqueue.lua
+	enqueueText string
 	//go:embed scripts/extend.lua
 	extendText string
 	//go:embed scripts/release.lua
@@ -25,9 +31,10 @@ var (
 	//go:embed scripts/finish.lua
 	finishText string
 
-	acquireScript = newScript(acquireText)
+	acquireScript = newScript(grantText + acquireText)
+	enqueueScript = newScript(grantText + handOnText + enqueueText)
 	extendScript  = newScript(extendText)
-	releaseScript = newScript(releaseText)
+	releaseScript = newScript(handOnText + releaseText)
 	inspectScript = newScript(inspectText)
 	slotScript    = newScript(slotText)
 	beginScript   = newScript(beginText)

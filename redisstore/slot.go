@@ -11,28 +11,27 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// slotKeys returns the keys of a job with that of one slot's record.
-func (s *Store) slotKeys(job, slot string) (keys, error) {
-	k, err := keysOf(s.prefix, job)
-	if err == nil {
+// slotKeys returns the keys of a job, and that of one slot's record.
+func (s *Store) slotKeys(job, slot string) (k keys, record string, err error) {
+	if k, err = keysOf(s.prefix, job); err == nil {
 		err = driver.CheckSlot(slot)
 	}
-	k.slot += slot
-	return k, err
+	return k, k.slot(slot), err
 }
 
 // InspectSlot implements driver.SlotKeeper.
 func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, time.Time, error) {
 	k, err := keysOf(s.prefix, job)
+	record := k.slot("")
 	if slot != "" { // no slot has the empty text
-		k, err = s.slotKeys(job, slot)
+		k, record, err = s.slotKeys(job, slot)
 	}
 	if err != nil {
 		return driver.Run{}, time.Time{}, err
 	}
 	var now time.Time
 	run, err := ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (known driver.Run, err error) {
-		reply, err := call(ctx, client, slotScript, run{keys: []string{k.lock, k.slot}}).ToArray()
+		reply, err := call(ctx, client, slotScript, run{keys: []string{k.lock, record}}).ToArray()
 		if err == nil {
 			known, now, err = runOf(slot, reply)
 		}
@@ -43,7 +42,7 @@ func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, 
 
 // BeginSlot implements driver.SlotKeeper: one script, one round trip.
 func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.BeginResult, error) {
-	k, err := s.slotKeys(req.Job, req.Slot)
+	k, record, err := s.slotKeys(req.Job, req.Slot)
 	if err != nil {
 		return driver.BeginResult{}, err
 	}
@@ -56,7 +55,7 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (result driver.BeginResult, err error) {
 		reply, err := call(ctx, client, beginScript, run{
-			keys: []string{k.lock, k.slot, k.runs, k.companion},
+			keys: []string{k.lock, record, k.runs(), k.companion()},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.MaxAttempts)), decimal(retry), decimal(notAfter),
 				req.Slot, milliseconds(driver.RunningKeep), decimal(driver.MaxRuns),
@@ -82,13 +81,13 @@ var verdicts = map[string]driver.Verdict{
 // FinishSlot implements driver.SlotKeeper: one script, one round trip. It is not
 // refused when memory is full.
 func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (driver.Answer, error) {
-	k, err := s.slotKeys(req.Job, req.Slot)
+	k, record, err := s.slotKeys(req.Job, req.Slot)
 	if err != nil {
 		return 0, err
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
 		text, err := call(ctx, client, finishScript, run{
-			keys: []string{k.lock, k.slot, k.runs, k.companion},
+			keys: []string{k.lock, record, k.runs(), k.companion()},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
 			},
@@ -113,13 +112,13 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 	}
 	last := int64(min(limit, driver.MaxRuns) - 1)
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.Run, error) {
-		slots, err := client.Do(ctx, client.B().Zrevrange().Key(k.runs).Start(0).Stop(last).Build()).AsStrSlice()
+		slots, err := client.Do(ctx, client.B().Zrevrange().Key(k.runs()).Start(0).Stop(last).Build()).AsStrSlice()
 		if err != nil || len(slots) == 0 {
 			return nil, err
 		}
 		reads := make([]run, len(slots))
 		for i, slot := range slots {
-			reads[i] = run{keys: []string{k.lock, k.slot + slot}}
+			reads[i] = run{keys: []string{k.lock, k.slot(slot)}}
 		}
 		var runs []driver.Run
 		for i, result := range callMany(ctx, client, slotScript, reads) {

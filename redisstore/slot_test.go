@@ -174,8 +174,8 @@ func TestSlotsStayInTheSlotOfTheirJobInACluster(t *testing.T) {
 			if run := slotRun(t, store, job, s); run.Phase != driver.Done {
 				t.Errorf("job %q, slot %q: %+v", job, s, run)
 			}
-			k, err := store.slotKeys(job, s)
-			if err != nil || slot(k.slot) != slot(k.lock) || slot(k.runs) != slot(k.lock) {
+			k, record, err := store.slotKeys(job, s)
+			if err != nil || slot(record) != slot(k.lock) || slot(k.runs()) != slot(k.lock) {
 				t.Errorf("keys %+v, %v", k, err)
 			}
 		}

@@ -7,9 +7,11 @@
 // under the same prefix, and goes away by itself:
 //
 //	lock:NAME              the token, for as long as the lease lasts
-//	lock:~f:{lock:NAME}    fence, token, since, purpose of the last grant; a day
+//	lock:~f:{lock:NAME}    fence, token, since, purpose of the last grant, and whether
+//	                       others lock the name too; a day
 //	lock:~x:{lock:NAME}:…  a tombstone: this token must not acquire any more
-//	lock:~c:{lock:NAME}    not a key: the channel on which a release is told
+//	lock:~q:{lock:NAME}    who waits for the name, the first first; as long as anybody asks
+//	lock:~i:…              not a key: the channel of an inbox, where a hand-off is told
 //	lock:~s:{lock:NAME}:…  a slot of a job that runs once per slot: who ran it
 //	lock:~r:{lock:NAME}    which slots of that job were begun last; a month
 //
@@ -26,15 +28,17 @@
 // The least an ACL user needs is
 //
 //	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +exists +time +set +hset
-//	+pexpire +del +publish +subscribe +unsubscribe +ping +scan +info
+//	+pexpire +del +ping +scan +info
+//	+zadd +zrank +zrem +zpopmin +publish +subscribe +unsubscribe
 //	+hdel +zadd +zremrangebyrank +zrevrange
 //
-// where scan is for List, info for the warning about eviction, the channel for
-// Subscribe, and the last line for slots.
+// where scan is for List, info for the warning about eviction, the third line
+// and the channels are for the queue, and the last line is for slots.
 package redisstore
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -63,17 +67,17 @@ type Options struct {
 }
 
 // Store keeps locks in Redis or Valkey. It implements driver.Store,
-// driver.Notifier, driver.Lister and driver.SlotKeeper, and is safe for
-// concurrent use.
+// driver.Queuer, driver.Lister and driver.SlotKeeper, and is safe for concurrent
+// use.
 type Store struct {
-	prefix        string
-	connection    *connection
-	subscriptions subscriptions
+	prefix     string
+	connection *connection
+	inboxes    inboxes
 }
 
 var (
 	_ driver.Store      = (*Store)(nil)
-	_ driver.Notifier   = (*Store)(nil)
+	_ driver.Queuer     = (*Store)(nil)
 	_ driver.Lister     = (*Store)(nil)
 	_ driver.SlotKeeper = (*Store)(nil)
 )
@@ -102,6 +106,9 @@ func check(options Options) error {
 		return errors.New("DialFn and DisableTCPNoDelay can't be used; use DialCtxFn")
 	case client.ReplicaOnly || client.SendToReplicas != nil:
 		return errors.New("locks are kept on the primary: ReplicaOnly and SendToReplicas can't be used")
+	}
+	if strings.Contains(options.Prefix, "\n") { // which parts the messages of a queue
+		return errors.New("the prefix has a line's end")
 	}
 	if _, err := keysOf(options.Prefix, "x"); err != nil {
 		return errors.New("no name can be put after the prefix " + options.Prefix + ": its braces do not pair")
@@ -134,11 +141,11 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Close ends the subscriptions and the connections, and returns when nothing of
+// Close ends the inboxes and the connections, and returns when nothing of
 // the store runs any more. Calls still waiting for an answer fail. It may be
 // called again.
 func (s *Store) Close() {
-	s.subscriptions.close()
+	s.inboxes.close()
 	s.connection.close()
 }
 

@@ -101,12 +101,3 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
-
-func woken(t *testing.T, wake <-chan struct{}, what string) {
-	t.Helper()
-	select {
-	case <-wake:
-	case <-time.After(patience):
-		t.Fatalf("not woken: %s", what)
-	}
-}

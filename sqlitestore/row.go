@@ -12,7 +12,7 @@ import (
 type row struct {
 	name    string
 	token   string // empty: released, or never held
-	fence   int64  // of the last grant
+	fence   int64  // the last one granted or reserved
 	fenced  bool   // whether the holder was told the fence; see driver.AcquireRequest.NoFence
 	end     moment // when the lease ends
 	since   int64  // wall clock of the last grant, in microseconds

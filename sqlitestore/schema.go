@@ -20,7 +20,7 @@ const schema1 = `
 CREATE TABLE lease (
 	name    TEXT PRIMARY KEY,
 	token   TEXT NOT NULL,    -- empty: free
-	fence   INTEGER NOT NULL, -- of the last grant
+	fence   INTEGER NOT NULL, -- the last one granted or reserved
 	fenced  INTEGER NOT NULL, -- 0: the holder asked for none
 	boot    TEXT NOT NULL,
 	up      INTEGER NOT NULL,

@@ -111,7 +111,7 @@ func begin(tx *sql.Tx, now moment, req driver.BeginRequest) (driver.BeginResult,
 	if err != nil {
 		return none, err
 	}
-	if runner.grant(req.Token, req.Fence, now) != driver.Mine {
+	if runner.compareGrant(req.Token, req.Fence, now) != driver.Mine {
 		return driver.BeginResult{Verdict: driver.NotHeld}, nil
 	}
 	r, err := loadRun(tx, now, req.Job, req.Slot)
@@ -137,9 +137,9 @@ func begin(tx *sql.Tx, now moment, req driver.BeginRequest) (driver.BeginResult,
 	return driver.BeginResult{Verdict: verdict, Run: withLeft(r, runner, now)}, err
 }
 
-// grant compares the token and the fence of a lease: a token that was granted the
+// compareGrant compares the token and the fence of a lease: a token that was granted the
 // name again has another.
-func (r row) grant(token string, fence int64, now moment) driver.Answer {
+func (r row) compareGrant(token string, fence int64, now moment) driver.Answer {
 	answer := r.compare(token, now)
 	if answer == driver.Mine && r.told() != fence {
 		return driver.Taken
@@ -174,7 +174,7 @@ func finish(tx *sql.Tx, now moment, req driver.FinishRequest) (driver.Answer, er
 		return 0, err
 	}
 	mine := r.Token == req.Token && r.Fence == req.Fence
-	answer := runner.grant(req.Token, req.Fence, now)
+	answer := runner.compareGrant(req.Token, req.Fence, now)
 	switch {
 	case mine && r.Phase == driver.Done:
 		return driver.Mine, nil

@@ -42,7 +42,7 @@ func acquire(tx *sql.Tx, now moment, req driver.AcquireRequest) (driver.AcquireR
 		return driver.AcquireResult{State: r.state(now)}, nil
 	case driver.Gone:
 		r.token, r.purpose = req.Token, req.Purpose
-		r.fence, r.fenced = max(r.fence+1, now.wall), !req.NoFence
+		r.fence, r.fenced = req.Last(max(r.fence+1, now.wall)), !req.NoFence
 		r.since, r.end = now.wall, now.after(req.TTL)
 	case driver.Mine:
 		r.prolong(req.TTL, now)
@@ -50,7 +50,11 @@ func acquire(tx *sql.Tx, now moment, req driver.AcquireRequest) (driver.AcquireR
 	if err := r.save(tx); err != nil {
 		return none, err
 	}
-	return driver.AcquireResult{Granted: true, Fence: r.told()}, nil
+	result := driver.AcquireResult{Granted: true}
+	if r.fenced {
+		result.Fence = req.First(r.fence)
+	}
+	return result, nil
 }
 
 // Extend implements driver.Store. All leases are extended in one transaction, so

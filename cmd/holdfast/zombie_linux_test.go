@@ -125,7 +125,7 @@ func TestAJobThatEndsWellAfterThePauseDoesNotMakeItsSlotDone(t *testing.T) {
 		if err := until(func() bool { return isZombie(n.job) }); err != nil {
 			t.Fatal(err)
 		}
-		wake(t, n.zombie.Process.Pid, n.supervisor)
+		wake(t, n.supervisor, n.zombie.Process.Pid)
 		n.expect(t)
 	})
 }

@@ -37,6 +37,7 @@ func (a *app) open(ctx context.Context, cfg holdfast.Config) (*session, error) {
 		return nil, usage("--connect-timeout must be more than 0")
 	}
 	cfg.StoreTimeout = time.Duration(a.connectTimeout)
+	cfg.NoLocalPassing = true // each lease is a grant: HOLDFAST_FENCE is the holder's fence
 	ctx, cancel := context.WithTimeout(ctx, cfg.StoreTimeout)
 	defer cancel()
 	store, closer, err := open.Store(ctx, url, open.Options{Warn: a.warn})

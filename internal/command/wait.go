@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,16 @@ it the next moment. Exit code 0: it was free; 75: it was still held after --wait
 	return cmd
 }
 
+// The pauses of waitFree, of which jitter takes up to a half, and how long after
+// the holder's time is over its key is gone.
+const (
+	firstPoll   = 20 * time.Millisecond
+	slowestPoll = 500 * time.Millisecond
+	afterEnd    = 5 * time.Millisecond
+)
+
 // waitFree asks who holds the name when the store tells of a release, when the
-// holder's time is over, and now and then.
+// holder's time is over, and now and then, with growing pauses.
 func (a *app) waitFree(ctx context.Context, s *session, name string, limit wait) error {
 	began := time.Now()
 	var woken <-chan struct{}
@@ -44,13 +53,12 @@ func (a *app) waitFree(ctx context.Context, s *session, name string, limit wait)
 		defer stop()
 		woken = channel
 	}
-	for {
+	for poll := firstPoll; ; poll = min(2*poll, slowestPoll) {
 		state, err := s.locker.Inspect(ctx, name)
 		if err != nil || len(state.Holders) == 0 {
 			return err
 		}
-		const poll, afterEnd = 500 * time.Millisecond, 5 * time.Millisecond
-		pause := poll
+		pause := poll/2 + rand.N(poll/2)
 		if left := state.Holders[0].Left; left >= 0 {
 			pause = min(pause, left+afterEnd)
 		}

@@ -1,0 +1,58 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
+)
+
+// Enqueue implements driver.Queuer: one script, one round trip. It is
+// ErrUnsupported where an inbox can't be told: if the ACL user lacks the
+// channels, and in a cluster, where a node knows only who is subscribed at
+// itself.
+func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.QueueResult, error) {
+	if req.Mode != driver.Exclusive {
+		return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "a queue is for exclusive holders"}
+	}
+	k, err := keysOf(s.prefix, req.Name)
+	if err != nil {
+		return driver.QueueResult{}, err
+	}
+	r := acquireRun(k, req.AcquireRequest)
+	r.keys = append(r.keys, k.queue())
+	r.args = append(r.args, req.Inbox, milliseconds(req.Keep), milliseconds(driver.Claim), req.Previous)
+	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
+		switch {
+		case client.Mode() == rueidis.ClientModeCluster:
+			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue in a cluster"}
+		case s.inboxes.refused.Load():
+			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue without the right to subscribe"}
+		}
+		reply, err := call(ctx, client, enqueueScript, r).ToArray()
+		if err != nil {
+			return driver.QueueResult{}, err
+		}
+		return queueResult(req.AcquireRequest, reply)
+	})
+}
+
+// queueResult reads the answer of the script enqueue.
+func queueResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (result driver.QueueResult, err error) {
+	if result.AcquireResult, err = acquireResult(req, reply); err != nil {
+		return driver.QueueResult{}, err
+	}
+	if !result.Granted {
+		before, err := reply[len(reply)-2].AsInt64()
+		if err != nil {
+			return driver.QueueResult{}, fmt.Errorf("place in the queue: %w", err)
+		}
+		result.Before = int(before)
+	}
+	if previous, _ := reply[len(reply)-1].ToString(); previous != "" {
+		result.Previous, err = answerOf(previous)
+	}
+	return result, err
+}

@@ -1,0 +1,32 @@
+-- handon stands before other scripts. It hands a name that is free, or given
+-- up, on to the first waiter before self whose inbox somebody listens to; the
+-- others before it have gone.
+-- KEYS none of its own
+-- ARGV none of its own
+-- returns 'handed', 'free' if nobody waits, or, one in 64 times if a foreign
+-- returns  token was met in the last 1024, 'open': the name is to come free for
+-- returns  lockers that can't queue, and the first waiter has kept its place
+
+-- A waiter is the channel of its inbox and its token, with a line's end between.
+local function handOn(lock, companion, queue, claim, self)
+  -- ZPOPMIN comes first: after it SET is not refused when memory is full.
+  local first = redis.pcall('ZPOPMIN', queue)
+  while first[1] and first[1] ~= self do
+    local cut = string.find(first[1], '\n', 1, true)
+    local token = string.sub(first[1], cut + 1)
+    local heard = redis.pcall('PUBLISH', string.sub(first[1], 1, cut - 1), lock .. '\n' .. token)
+    if type(heard) == 'number' and heard > 0 then
+      local foreign = tonumber(redis.call('HMGET', companion, 'foreign')[1] or 0)
+      if foreign > 0 then
+        redis.call('HSET', companion, 'foreign', foreign - 1)
+      end
+      if foreign % 64 == 1 then
+        redis.call('ZADD', queue, first[2], first[1])
+        return 'open'
+      end
+      return redis.pcall('SET', lock, token, 'PX', claim).err and 'free' or 'handed'
+    end
+    first = redis.pcall('ZPOPMIN', queue)
+  end
+  return 'free'
+end
