@@ -1,0 +1,36 @@
+// Command torture shows what holdfast survives, and what no lock of its kind
+// survives: real client processes and real servers under a seeded schedule of
+// faults, and checkers over the history of all they did.
+//
+//	go run ./torture -for 120s
+//	go run ./torture -faults list
+//
+// The same seed makes the same faults at the same times; what clients are doing
+// then is chance. Faults come in storms with a calm after each. Those by which a
+// server loses data, or ends leases early, give two holders at times: these are
+// counted apart, and -faults lossless leaves them out. The servers, a primary and
+// its replica, are the run's own; HOLDFAST_TEST_REDIS names another program than
+// redis-server. It is for Linux, with gcc.
+//
+// It exits with 0 if nothing was violated, 1 if something was, and 2 if the run
+// itself failed and says nothing about holdfast.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/holdfastlock/holdfast/torture/worker"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == worker.Argument {
+		worker.Main(openHoldfast)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfastlock/holdfast/torture/check"
+	"github.com/holdfastlock/holdfast/torture/clockshim"
+	"github.com/holdfastlock/holdfast/torture/history"
+	"github.com/holdfastlock/holdfast/torture/nemesis"
+	"github.com/holdfastlock/holdfast/torture/resource"
+	"github.com/holdfastlock/holdfast/torture/worker"
+)
+
+// options say what to run.
+type options struct {
+	length  time.Duration
+	seed    uint64
+	store   string // redis or local
+	kinds   []nemesis.Kind
+	worker  string // path; empty means to build it
+	workers int
+	clients int // of each worker
+	ttl     time.Duration
+	names   worker.Names
+	log     func(format string, args ...any)
+}
+
+// allNames make every kind of work.
+var allNames = worker.Names{
+	Locks: []string{"a", "b", "c", "d", "e", "f"}, Queues: []string{"queue"},
+	Registers: []string{"x", "y"}, Jobs: []string{"job", "every"},
+}
+
+// storeTimeout is how long a worker's call goes on trying, for a TTL of a
+// second.
+const storeTimeout = 2 * time.Second
+
+func (o options) storeTimeout() time.Duration {
+	return time.Duration(o.ttl.Seconds() * float64(storeTimeout))
+}
+
+// ownTTL is long, unless the store loses data: a lock can then be left taken until
+// its TTL is over because its release was forgotten.
+func (o options) ownTTL() time.Duration {
+	for _, kind := range o.kinds {
+		if kind.Loss {
+			return o.ttl
+		}
+	}
+	return 30 * o.ttl
+}
+
+// rules are what the checkers must know of the run.
+func (o options) rules() check.Rules {
+	rules := check.Rules{
+		TTL: o.ttl,
+		// A request waits for the worst of each lane: in a process that is
+		// stopped, in the network, and before a server that is stopped.
+		Linger:   o.storeTimeout(),
+		Recovery: 2*o.ttl + 2*time.Second,
+	}
+	longest := make(map[nemesis.Lane]time.Duration)
+	for _, kind := range o.kinds {
+		longest[kind.Lane] = max(longest[kind.Lane], kind.Longest)
+		if kind.Loss {
+			rules.Losses = append(rules.Losses, kind.Name)
+		}
+		if kind.ClockBack {
+			rules.ClockBack = append(rules.ClockBack, kind.Name)
+		}
+	}
+	for _, d := range longest {
+		rules.Linger += time.Duration(float64(d) * o.ttl.Seconds())
+	}
+	return rules
+}
+
+// run is one run under way.
+type run struct {
+	options   options
+	dir       string
+	resources *resource.Server
+	servers   *servers // nil for a local store
+	workers   []*process
+
+	mu     sync.Mutex
+	events []history.Event
+}
+
+// result is what a run leaves.
+type result struct {
+	events   []history.Event
+	versions map[string]string
+}
+
+// torture carries a run out. Nothing of it goes on when it returns.
+func torture(ctx context.Context, o options) (result, error) {
+	dir, err := os.MkdirTemp("", "torture-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(dir)
+	r := &run{options: o, dir: dir}
+	defer r.close()
+	if err := r.setUp(); err != nil {
+		return result{}, err
+	}
+	if err := r.under(ctx); err != nil {
+		return result{}, err
+	}
+	if err := r.survey(); err != nil {
+		return result{}, err
+	}
+	return result{r.history(), r.versions()}, nil
+}
+
+func (r *run) add(e history.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// history returns what was added so far. It is not copied: a long run has
+// millions of events.
+func (r *run) history() []history.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.events)
+}
+
+// versions are those of what took part.
+func (r *run) versions() map[string]string {
+	versions := map[string]string{"go": runtime.Version()}
+	if r.servers != nil {
+		name, version := r.servers.version()
+		versions[name] = version
+	}
+	return versions
+}
+
+// setUp starts all but the workers.
+func (r *run) setUp() (err error) {
+	if r.options.worker == "" {
+		r.options.log("building the worker")
+		if r.options.worker, err = buildWorker(r.dir); err != nil {
+			return err
+		}
+	}
+	if r.resources, err = resource.Listen(r.socket(), r.add); err != nil {
+		return err
+	}
+	if r.options.store == "redis" {
+		if r.servers, err = startServers(r.dir, r.options.workers); err != nil {
+			return err
+		}
+	}
+	for n := 1; n <= r.options.workers; n++ {
+		w, err := r.newWorker(n)
+		if err != nil {
+			return err
+		}
+		r.workers = append(r.workers, w)
+	}
+	return nil
+}
+
+func (r *run) socket() string { return filepath.Join(r.dir, "resources") }
+
+func (r *run) newWorker(n int) (*process, error) {
+	clock, err := clockshim.Create(filepath.Join(r.dir, fmt.Sprintf("w%d.clock", n)))
+	store := "sqlite://" + filepath.Join(r.dir, "locks.db")
+	if r.servers != nil {
+		store = r.servers.url(n)
+	}
+	return &process{
+		binary: r.options.worker, number: n, clock: clock, record: r.add,
+		settings: worker.Settings{
+			Store: store, Resource: r.socket(), Clients: r.options.clients,
+			TTL: r.options.ttl, OwnTTL: r.options.ownTTL(), StoreTimeout: r.options.storeTimeout(),
+			Seed:  r.options.seed<<16 + uint64(n),
+			Names: r.options.names,
+		},
+	}, err
+}
+
+// under has the workers work under the faults of the plan, and lets them end.
+func (r *run) under(ctx context.Context) error {
+	plan, err := r.options.plan()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, w := range r.workers {
+		w.died = cancel
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	faults := nemesis.Runner{Do: r.actions(), Record: r.fault(start)}
+	if err := faults.Run(ctx, start, plan); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(start.Add(r.options.length))):
+	}
+	r.options.log("the time is over; the workers end what they do")
+	return r.stopWorkers()
+}
+
+// plan is an error if faults are wanted and there is no time for any.
+func (o options) plan() ([]nemesis.Fault, error) {
+	spec := nemesis.Spec{Seed: o.seed, Length: o.length, Workers: o.workers, TTL: o.ttl, Kinds: o.kinds}
+	plan := nemesis.Plan(spec)
+	if len(plan) == 0 && len(o.kinds) > 0 {
+		return nil, fmt.Errorf("%v is too short for any fault: a run ends with %v of calm", o.length, spec.Calm())
+	}
+	return plan, nil
+}
+
+// fault records a fault and says so.
+func (r *run) fault(start time.Time) func(history.Event) {
+	return func(e history.Event) {
+		r.add(e)
+		if e.Kind == history.Fault {
+			r.options.log("%7.1f s  %s", time.Since(start).Seconds(), e.Note)
+		}
+	}
+}
+
+// stopWorkers waits for what a client may be doing: two waits and a long tenure.
+func (r *run) stopWorkers() error {
+	limit := 10*r.options.ttl + 4*r.options.storeTimeout() + 20*time.Second
+	errs := make([]error, len(r.workers))
+	var stopping sync.WaitGroup
+	for i, w := range r.workers {
+		stopping.Go(func() { errs[i] = w.stop(limit) })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *run) close() {
+	for _, w := range r.workers {
+		w.close()
+	}
+	if r.servers != nil {
+		r.servers.close()
+	}
+	if r.resources != nil {
+		r.resources.Close()
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfastlock/holdfast/internal/redistest"
+	"github.com/holdfastlock/holdfast/torture/clockshim"
+)
+
+// servers are a primary and a replica that has its data a moment later. Each
+// worker reaches the primary through a proxy of its own.
+type servers struct {
+	primary, replica *redistest.Process
+	// link is how the replica reaches the primary.
+	link    *redistest.Proxy
+	proxies []*redistest.Proxy // of worker 1, 2, …
+	clock   clockshim.File     // of both servers
+	offset  time.Duration      // of that clock
+}
+
+// startServers runs two servers whose clock can be stepped. What was started
+// is to be closed also after an error.
+func startServers(dir string, workers int) (s *servers, err error) {
+	s = &servers{}
+	binary, err := redistest.FindBinary()
+	if err != nil {
+		return s, err
+	}
+	library, err := clockshim.Build(dir)
+	if err != nil {
+		return s, err
+	}
+	if s.clock, err = clockshim.Create(filepath.Join(dir, "server.clock")); err != nil {
+		return s, err
+	}
+	options := redistest.Options{
+		AppendOnly: true,
+		Env:        s.clock.Env(library),
+		Args:       []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "60"},
+	}
+	if s.primary, err = launch(binary, filepath.Join(dir, "server1"), options); err != nil {
+		return s, err
+	}
+	if s.replica, err = launch(binary, filepath.Join(dir, "server2"), options); err != nil {
+		return s, err
+	}
+	if s.link, err = redistest.OpenProxy(s.primary.Addr()); err != nil {
+		return s, err
+	}
+	for range workers {
+		proxy, err := redistest.OpenProxy(s.primary.Addr())
+		if err != nil {
+			return s, err
+		}
+		s.proxies = append(s.proxies, proxy)
+	}
+	if err := s.follow(s.replica); err != nil {
+		return s, err
+	}
+	return s, s.inSync()
+}
+
+func launch(binary, dir string, options redistest.Options) (*redistest.Process, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return redistest.Launch(binary, dir, options)
+}
+
+// follow makes a server the replica of whatever the link leads to.
+func (s *servers) follow(replica *redistest.Process) error {
+	host, port, err := net.SplitHostPort(s.link.Addr())
+	if err != nil {
+		return err
+	}
+	return replica.Do("REPLICAOF", host, port).Error()
+}
+
+// url returns where worker n finds the primary.
+func (s *servers) url(n int) string { return "redis://" + s.proxies[n-1].Addr() }
+
+// inSync waits until the replica has the primary's data.
+func (s *servers) inSync() error {
+	for deadline := time.Now().Add(syncWithin); ; time.Sleep(syncPoll) {
+		info, err := s.replica.Do("INFO", "replication").ToString()
+		if err == nil && strings.Contains(info, "master_link_status:up") {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.Join(fmt.Errorf("the replica does not follow:\n%s", info), err)
+		}
+	}
+}
+
+// How long a replica may take, on a busy machine, and how often to ask.
+const (
+	syncWithin = 20 * time.Second
+	syncPoll   = 5 * time.Millisecond
+)
+
+// promote makes the replica the primary, and the other way round. Nobody reaches
+// the old primary when it returns.
+func (s *servers) promote() error {
+	s.primary, s.replica = s.replica, s.primary
+	for _, proxy := range s.proxies {
+		proxy.Retarget(s.primary.Addr())
+	}
+	if err := s.primary.Do("REPLICAOF", "NO", "ONE").Error(); err != nil {
+		return err
+	}
+	s.link.Retarget(s.primary.Addr())
+	s.link.Heal()
+	return s.follow(s.replica)
+}
+
+// version returns what the primary is and its version.
+func (s *servers) version() (name, version string) {
+	info, _ := s.primary.Do("INFO", "server").ToString() // without: unknown
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[key] = value
+	}
+	if version := fields["valkey_version"]; version != "" {
+		return "valkey", version
+	}
+	return "redis", fields["redis_version"]
+}
+
+// stepClock moves the clock of both servers.
+func (s *servers) stepClock(by time.Duration) error {
+	s.offset += by
+	return s.clock.Set(s.offset)
+}
+
+func (s *servers) close() {
+	for _, proxy := range s.proxies {
+		proxy.Close()
+	}
+	if s.link != nil {
+		s.link.Close()
+	}
+	for _, server := range []*redistest.Process{s.primary, s.replica} {
+		if server != nil {
+			server.Kill()
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfastlock/holdfast/redisstore"
+	"github.com/holdfastlock/holdfast/sqlitestore"
+	"github.com/holdfastlock/holdfast/torture/history"
+	"github.com/holdfastlock/holdfast/torture/nemesis"
+	"github.com/holdfastlock/holdfast/torture/worker"
+)
+
+// survey records the locks that are there although every lease has been released
+// or has had the time to end. The own locks of workers that were killed have long
+// leases and may be there. What a store keeps beside the locks, to know the order
+// of grants, withdrawn acquires and runs, has its own time to live and does not
+// count.
+func (r *run) survey() error {
+	killed := r.killed()
+	deadline := time.Now().Add(2*r.options.ttl + time.Second)
+	for {
+		left, err := r.locks()
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(left, func(name, _ string) bool { return killed[ownerOf(name)] })
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			for name, note := range left {
+				r.add(history.Event{At: history.Now(), Kind: history.Left, Process: "nemesis", Name: name, Note: note})
+			}
+			return nil
+		}
+		time.Sleep(r.options.ttl / 20)
+	}
+}
+
+// killed are the workers that had no chance to release.
+func (r *run) killed() map[string]bool {
+	killed := make(map[string]bool)
+	for _, e := range r.history() {
+		if e.Kind == history.Fault && e.Fault == nemesis.Kill.Name {
+			killed[e.Name] = true
+		}
+	}
+	return killed
+}
+
+// ownerOf returns the worker whose own lock a name is, if it is one.
+func ownerOf(name string) string {
+	own, _ := strings.CutPrefix(name, worker.Own)
+	owner, _, _ := strings.Cut(own, "/")
+	return owner
+}
+
+// prefix begins the key of each lock.
+const prefix = redisstore.DefaultPrefix
+
+// locks returns the locks that are held, and by whom.
+func (r *run) locks() (map[string]string, error) {
+	if r.servers == nil {
+		return r.localLocks()
+	}
+	keys, err := r.servers.primary.Do("KEYS", prefix+"*").AsStrSlice()
+	if err != nil {
+		return nil, err
+	}
+	left := make(map[string]string)
+	for _, key := range keys {
+		if strings.HasPrefix(key, prefix+"~") {
+			continue
+		}
+		token, err := r.servers.primary.Do("GET", key).ToString()
+		if err == nil { // else it has just ended
+			left[strings.TrimPrefix(key, prefix)] = "held by " + token
+		}
+	}
+	return left, nil
+}
+
+func (r *run) localLocks() (map[string]string, error) {
+	store, err := sqlitestore.Open(context.Background(), filepath.Join(r.dir, "locks.db"))
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	left := make(map[string]string)
+	for state, err := range store.List(context.Background(), "*") {
+		if err != nil {
+			return nil, err
+		}
+		if len(state.Holders) > 0 {
+			left[state.Name] = "held by " + state.Holders[0].Token
+		}
+	}
+	return left, nil
+}
