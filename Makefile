@@ -7,13 +7,15 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
 FUZZTIME ?= 10s
+SEEDS ?= 5000
+SEED ?= 1
 # Modules of their own, so that nobody's versions are raised by what they don't use.
 MODULES := bench contrib/gocron
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test check vet lint darwin fuzz build man install spec bench bench-quick clean test-deps
+.PHONY: help test check vet lint darwin fuzz build man install spec sim torture torture-quick mutants bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -72,6 +74,19 @@ install: build man ## install the command, man pages and completions below PREFI
 
 spec: test-deps ## search the models of spec/, and print each violation as a timeline
 	go test -count=1 -v ./spec
+
+sim: ## simulate the library under faults in fake time, SEEDS of them from SEED on
+	go test -overlay "$$(go run ./torture/overlay/write torture/sim/seam.patch)" \
+		./torture/sim -v -count=1 -timeout 60m -run Whatever -seeds $(SEEDS) -seed $(SEED)
+
+torture: test-deps ## torture real processes and servers for half an hour; the report is the last thing printed
+	go run ./torture -for 30m
+
+torture-quick: test-deps ## the same for two minutes, with the faults of seed 1
+	go run ./torture -for 2m -seed 1
+
+mutants: test-deps ## break the code in every known way: each must be caught
+	go run ./torture/mutants
 
 bench: ## measure the figures of docs/performance.md, in three minutes
 	cd bench && go run .

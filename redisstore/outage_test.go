@@ -27,24 +27,16 @@ func TestAHolderCutOffJustAfterARenewalHasStoppedWhenAnotherStarts(t *testing.T)
 			}},
 		})
 		first := hold(t, cutOff)
-		stopped := make(chan time.Time, 1)
-		go func() {
-			<-first.Context().Done()
-			stopped <- time.Now()
-		}()
 		second := hold(t, other)
-		started := time.Now()
-		select {
-		case end := <-stopped:
-			if end.After(started) {
-				t.Errorf("two believed to hold for %v", end.Sub(started))
-			}
-		default:
-			t.Error("the second holds and the first has not stopped")
+		// By the clock, which is what a holder has to go by: on a busy machine the
+		// goroutine that ends the context may be late.
+		if over := first.Deadline().Sub(time.Now()); over > 0 || first.Valid(0) {
+			t.Errorf("two believe to hold, the first for %v more", over)
 		}
+		<-first.Context().Done()
 		wantLost(t, context.Cause(first.Context()), holdfast.LostExpired)
-		if first.Valid(0) || second.Fence() <= first.Fence() {
-			t.Errorf("the first is valid: %v; fences %d, %d", first.Valid(0), first.Fence(), second.Fence())
+		if second.Fence() <= first.Fence() {
+			t.Errorf("fence %d after %d", second.Fence(), first.Fence())
 		}
 		if err := second.Release(within(t)); err != nil {
 			t.Error(err)
