@@ -108,6 +108,55 @@ func TestAReleaseAndTheNextPlaceOfTheProcessAreOneRequest(t *testing.T) {
 	})
 }
 
+func TestALeaseCostsTwoRequestsWhileProcessesTakeTurns(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		const each = 20
+		lease := w.acquire(w.locker(Config{}), "report")
+		lockers := w.lockers(3, Config{NoLocalPassing: true})
+		var all sync.WaitGroup
+		for _, l := range lockers {
+			for range each {
+				all.Go(func() {
+					err := l.Do(t.Context(), "report", func(context.Context, *Lease) error {
+						time.Sleep(time.Millisecond)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		synctest.Wait()
+		asked := w.requests()
+		lease.Release(t.Context())
+		all.Wait()
+		leases := int32(len(lockers) * each)
+		if n := asked.Load(); n > 2*leases+1 {
+			t.Errorf("%d requests for %d leases", n, leases)
+		}
+	})
+}
+
+func TestAProcessWithOneCallNeedsThreeRequestsForALease(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		holder, lockers := w.locker(Config{}), w.lockers(20, Config{})
+		asked := w.requests()
+		for range 2 { // the first time they have no inbox yet
+			lease := w.acquire(holder, "report")
+			asked.Store(0)
+			for _, waiter := range line(t.Context(), lockers) {
+				lease.Release(t.Context())
+				lease = (<-waiter).lease
+			}
+			lease.Release(t.Context())
+		}
+		if n := asked.Load(); n != 3*int32(len(lockers))+1 {
+			t.Errorf("%d requests for %d leases", n, len(lockers))
+		}
+	})
+}
+
 func TestAReleaseReachesTheStoreAlthoughTheCallBehindItGivesUp(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, w *world) {
 		l := w.locker(Config{NoLocalPassing: true})

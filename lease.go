@@ -175,8 +175,8 @@ func (l *Lease) Release(ctx context.Context) error {
 		l.trusted = k.end(l)
 	}
 	l.cancel(errReleased)
-	answer, err := l.tellStore(ctx)
-	t.locker.queues.freed(t)
+	answer, relayed, err := l.tellStore(ctx)
+	t.locker.queues.freed(t, relayed)
 	if err != nil {
 		emit(k.events.ReleaseFailed, Event{Name: t.name, Fence: l.fence, Err: err})
 		return err
@@ -204,16 +204,18 @@ const (
 	relayLimit = time.Second
 )
 
-// tellStore ends the tenure at the store.
-func (l *Lease) tellStore(ctx context.Context) (driver.Answer, error) {
+// tellStore ends the tenure at the store, and says whether the call behind it has
+// done so.
+func (l *Lease) tellStore(ctx context.Context) (answer driver.Answer, relayed bool, err error) {
 	if r := l.tenure.locker.queues.relay(l.tenure); r != nil {
 		answer, lost := r.wait(relayLimit)
 		l.unheard = l.unheard || lost
 		if answer != 0 {
-			return answer, nil
+			return answer, true, nil
 		}
 	}
-	return l.sendRelease(ctx)
+	answer, err = l.sendRelease(ctx)
+	return answer, false, err
 }
 
 func (l *Lease) sendRelease(ctx context.Context) (answer driver.Answer, err error) {

@@ -100,7 +100,8 @@ func (qs *queues) took(t *tenure) {
 }
 
 // freed notes that this process does not hold the name by this tenure any more.
-func (qs *queues) freed(t *tenure) {
+// A head that asked before is told, unless the store has answered it since.
+func (qs *queues) freed(t *tenure, answered bool) {
 	t.locker.inbox.forget(t.token)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -111,8 +112,18 @@ func (qs *queues) freed(t *tenure) {
 	if q.tenure == t {
 		q.tenure = nil
 	}
+	if !answered {
+		q.hintHead()
+	}
 	q.proceed()
-	hint(q.local)
+}
+
+// hintHead tells the call that asks the store, if there is one: a hint that
+// nobody takes would make the next head ask without need. Locked by mu.
+func (q *queue) hintHead() {
+	if first := q.first(); first != nil && first.head {
+		hint(q.local)
+	}
 }
 
 // wake tells the head of the name's queue that the name may be free.
@@ -120,7 +131,7 @@ func (qs *queues) wake(name string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q := qs.byName[name]; q != nil {
-		hint(q.local)
+		q.hintHead()
 	}
 }
 
