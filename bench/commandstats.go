@@ -74,3 +74,11 @@ func (c counts) each(n int) string {
 func short(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
 }
+
+// total returns how many commands ran.
+func (c counts) total() (n int) {
+	for _, calls := range c {
+		n += calls
+	}
+	return n
+}

@@ -25,6 +25,7 @@ type forwarder struct {
 	conns []net.Conn
 	sent  counts
 	turns int
+	words []string // of the last command
 	// asked says that requests have passed since the last reply did.
 	asked bool
 }
@@ -74,7 +75,14 @@ func (f *forwarder) close() {
 func (f *forwarder) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sent, f.turns, f.asked = counts{}, 0, false
+	f.sent, f.turns, f.words, f.asked = counts{}, 0, nil, false
+}
+
+// last returns the words of the command that passed last since reset.
+func (f *forwarder) last() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.words
 }
 
 // counted returns the commands sent and the round trips since reset. Requests
@@ -89,13 +97,14 @@ func (f *forwarder) counted() (counts, int) {
 func (f *forwarder) requests(client io.Reader, server io.Writer) {
 	in := bufio.NewReader(client)
 	for {
-		command, name, err := readCommand(in)
-		if err != nil {
+		command, words, err := readCommand(in)
+		if err != nil || len(words) == 0 {
 			return
 		}
-		if name != "ping" { // the client's own, when it has nothing to do
+		if name := strings.ToLower(words[0]); name != "ping" { // the client's own, when it has nothing to do
 			f.mu.Lock()
 			f.sent[name]++
+			f.words = words
 			if !f.asked {
 				f.turns++
 			}
@@ -142,22 +151,21 @@ func (f *forwarder) deliver(pieces <-chan chunk, client io.Writer) {
 }
 
 // readCommand reads one command, an array of bulk strings, and returns its
-// bytes and its name.
-func readCommand(in *bufio.Reader) (command []byte, name string, err error) {
+// bytes and its words.
+func readCommand(in *bufio.Reader) (command []byte, words []string, err error) {
 	var all bytes.Buffer
-	words, err := readLength(in, &all, '*')
-	for i := 0; i < words && err == nil; i++ {
+	n, err := readLength(in, &all, '*')
+	for i := 0; i < n && err == nil; i++ {
 		var size int
 		if size, err = readLength(in, &all, '$'); err != nil {
 			break
 		}
 		begin := all.Len()
-		_, err = io.CopyN(&all, in, int64(size)+2)
-		if i == 0 && err == nil {
-			name = strings.ToLower(string(all.Bytes()[begin : begin+size]))
+		if _, err = io.CopyN(&all, in, int64(size)+2); err == nil {
+			words = append(words, string(all.Bytes()[begin:begin+size]))
 		}
 	}
-	return all.Bytes(), name, err
+	return all.Bytes(), words, err
 }
 
 // readLength reads a line that is the mark and a number, and copies it.

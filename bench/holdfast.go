@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,26 +11,31 @@ import (
 	"github.com/holdfastlock/holdfast/redisstore"
 )
 
-// lockTTL is the TTL of the locks that are acquired and released at once.
-const lockTTL = 30 * time.Second
-
-// holdfastLocks is a Locker on a Redis store, used as it comes.
+// holdfastLocks is a Locker on a Redis store.
 type holdfastLocks struct {
 	store   *redisstore.Store
 	locker  *holdfast.Locker
 	options []holdfast.AcquireOption
 }
 
-func openHoldfast(addr string, _ plan) (locks, error) {
-	return newHoldfast(addr, holdfast.Config{TTL: lockTTL})
+func openHoldfast(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+	return newHoldfast(addr, holdfast.Config{TTL: ttl})
 }
 
-func openHoldfastBare(addr string, _ plan) (locks, error) {
-	return newHoldfast(addr, holdfast.Config{TTL: lockTTL}, holdfast.WithoutFence())
+func openUnfenced(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+	return newHoldfast(addr, holdfast.Config{TTL: ttl}, holdfast.WithoutFence())
+}
+
+func openNoPassing(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+	return newHoldfast(addr, holdfast.Config{TTL: ttl, NoLocalPassing: true})
+}
+
+func newStore(addr string) (*redisstore.Store, error) {
+	return redisstore.New(redisstore.Options{Client: rueidis.ClientOption{InitAddress: []string{addr}}})
 }
 
 func newHoldfast(addr string, config holdfast.Config, options ...holdfast.AcquireOption) (*holdfastLocks, error) {
-	store, err := redisstore.New(redisstore.Options{Client: rueidis.ClientOption{InitAddress: []string{addr}}})
+	store, err := newStore(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +56,73 @@ func (h *holdfastLocks) Acquire(ctx context.Context, key string) (func(context.C
 }
 
 func (h *holdfastLocks) Close() {
+	closeLocker(h.locker)
+	h.store.Close()
+}
+
+func closeLocker(locker *holdfast.Locker) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = h.locker.Close(ctx) // what it could not release ends with the server
-	h.store.Close()
+	_ = locker.Close(ctx) // what it could not release ends with the server
+}
+
+// manyLockers has a Locker for each call that is under way, so that in one
+// process as many wait at the server as else in as many processes.
+type manyLockers struct {
+	store  *redisstore.Store
+	config holdfast.Config
+
+	mu   sync.Mutex
+	idle []*holdfast.Locker
+}
+
+func openLockers(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+	store, err := newStore(addr)
+	if err != nil {
+		return nil, err
+	}
+	return &manyLockers{store: store, config: holdfast.Config{TTL: ttl}}, nil
+}
+
+func (m *manyLockers) Acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+	locker, err := m.take()
+	if err != nil {
+		return nil, err
+	}
+	lease, err := locker.Acquire(ctx, key)
+	if err != nil {
+		m.giveBack(locker)
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		defer m.giveBack(locker)
+		return lease.Release(ctx)
+	}, nil
+}
+
+func (m *manyLockers) take() (*holdfast.Locker, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last := len(m.idle) - 1; last >= 0 {
+		locker := m.idle[last]
+		m.idle = m.idle[:last]
+		return locker, nil
+	}
+	return holdfast.New(m.store, m.config)
+}
+
+func (m *manyLockers) giveBack(locker *holdfast.Locker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.idle = append(m.idle, locker)
+}
+
+// Close is called when no call is under way.
+func (m *manyLockers) Close() {
+	var closing sync.WaitGroup
+	for _, locker := range m.idle {
+		closing.Go(func() { closeLocker(locker) })
+	}
+	closing.Wait()
+	m.store.Close()
 }

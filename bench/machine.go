@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,8 +18,8 @@ type machine struct {
 	System  string
 	Go      string
 	Redis   string
-	Rueidis string
-	Load    string // load averages of 1, 5 and 15 minutes when it began
+	Modules []string // the libraries under measurement, with their versions
+	Load    string   // load averages of 1, 5 and 15 minutes when it began
 }
 
 func (s *server) machine() machine {
@@ -30,7 +31,7 @@ func (s *server) machine() machine {
 		System:  strings.Trim(line("/etc/os-release", "PRETTY_NAME"), `"`),
 		Go:      strings.TrimPrefix(runtime.Version(), "go"),
 		Redis:   info["redis_version"],
-		Rueidis: moduleVersion("github.com/redis/rueidis"),
+		Modules: moduleVersions(),
 		Load:    load(),
 	}
 }
@@ -55,13 +56,17 @@ func load() string {
 	return "unknown"
 }
 
-func moduleVersion(path string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			if module.Path == path {
-				return strings.TrimPrefix(module.Version, "v")
-			}
+// moduleVersions returns those of the clients and of the peers.
+func moduleVersions() []string {
+	measured := []string{
+		"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4",
+	}
+	var versions []string
+	info, _ := debug.ReadBuildInfo() // nil without modules
+	for _, module := range info.Deps {
+		if slices.Contains(measured, module.Path) {
+			versions = append(versions, strings.TrimPrefix(module.Path, "github.com/")+" "+module.Version)
 		}
 	}
-	return "unknown"
+	return versions
 }

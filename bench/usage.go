@@ -34,12 +34,13 @@ func (u usage) since(before usage) usage {
 	}
 }
 
-// liveHeap returns the bytes that are in use after all garbage is gone. The
-// second collection empties what the first moves out of pools.
-func liveHeap() uint64 {
+// liveMemory returns the bytes of the heap and the stacks that are in use after
+// all garbage is gone. The second collection empties what the first moves out of
+// pools.
+func liveMemory() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	return memory.HeapAlloc
+	return memory.HeapAlloc + memory.StackInuse
 }

@@ -30,7 +30,7 @@ func TestAHolderCutOffJustAfterARenewalHasStoppedWhenAnotherStarts(t *testing.T)
 		second := hold(t, other)
 		// By the clock, which is what a holder has to go by: on a busy machine the
 		// goroutine that ends the context may be late.
-		if over := first.Deadline().Sub(time.Now()); over > 0 || first.Valid(0) {
+		if over := time.Until(first.Deadline()); over > 0 || first.Valid(0) {
 			t.Errorf("two believe to hold, the first for %v more", over)
 		}
 		<-first.Context().Done()

@@ -22,6 +22,7 @@ const (
 	// Call is the begin of an operation; its Return has the same Process and Op.
 	// A call of a process that was killed has none: it may have happened.
 	Call   Kind = "call"
+	// Return is the end of an operation.
 	Return Kind = "return"
 	// Extended says that a lease is trusted until Deadline; it belongs to the
 	// acquire of the same Process and Op.
@@ -51,6 +52,7 @@ const (
 type Do string
 
 const (
+	// Acquire and those that follow are what a client does.
 	Acquire Do = "acquire" // Fence and Deadline are in the Return
 	Extend  Do = "extend"
 	Release Do = "release"
@@ -64,6 +66,7 @@ const (
 type Outcome string
 
 const (
+	// OK and those that follow are told apart as the library tells them apart.
 	OK          Outcome = "ok"
 	Held        Outcome = "held"
 	LostLease   Outcome = "lost"
