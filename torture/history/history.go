@@ -21,7 +21,7 @@ type Kind string
 const (
 	// Call is the begin of an operation; its Return has the same Process and Op.
 	// A call of a process that was killed has none: it may have happened.
-	Call   Kind = "call"
+	Call Kind = "call"
 	// Return is the end of an operation.
 	Return Kind = "return"
 	// Extended says that a lease is trusted until Deadline; it belongs to the
