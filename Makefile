@@ -10,12 +10,12 @@ FUZZTIME ?= 10s
 SEEDS ?= 5000
 SEED ?= 1
 # Modules of their own, so that nobody's versions are raised by what they don't use.
-MODULES := bench contrib/gocron
+MODULES := bench contrib/gocron torture/peers
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test check vet lint darwin fuzz build man install spec sim torture torture-quick mutants bench bench-quick clean test-deps
+.PHONY: help test check vet lint darwin fuzz build man install spec sim torture torture-quick mutants peers bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -87,6 +87,9 @@ torture-quick: test-deps ## the same for two minutes, with the faults of seed 1
 
 mutants: test-deps ## break the code in every known way: each must be caught
 	go run ./torture/mutants
+
+peers: ## put other libraries of locks to the work and the faults of torture, in eight minutes
+	cd torture/peers && go run . -for 60s -seed 4
 
 bench: ## measure the figures of docs/performance.md beside other libraries, in eight minutes
 	cd bench && go run .

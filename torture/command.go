@@ -63,6 +63,7 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 	flags.StringVar(&o.store, "store", "redis", "redis, or local for the embedded store")
 	faults := flags.String("faults", "all", "all, none, lossless, list, or `kinds` divided by commas")
 	flags.StringVar(&o.worker, "worker", "", "`path` of a worker, for a mutant or another library; see package worker")
+	flags.BoolVar(&o.fenceless, "fenceless", false, "the library of -worker has no fences: check only what needs none")
 	flags.IntVar(&o.workers, "workers", 4, "how many client processes")
 	flags.IntVar(&o.clients, "clients", 8, "how many goroutines in each")
 	flags.DurationVar(&o.ttl, "ttl", time.Second, "TTL of the leases; faults last longer with it")

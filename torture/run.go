@@ -29,8 +29,10 @@ type options struct {
 	workers int
 	clients int // of each worker
 	ttl     time.Duration
-	names   worker.Names
-	log     func(format string, args ...any)
+	// fenceless is for workers of another library; see check.Rules.
+	fenceless bool
+	names     worker.Names
+	log       func(format string, args ...any)
 }
 
 // allNames make every kind of work.
@@ -61,7 +63,7 @@ func (o options) ownTTL() time.Duration {
 // rules are what the checkers must know of the run.
 func (o options) rules() check.Rules {
 	rules := check.Rules{
-		TTL: o.ttl,
+		TTL: o.ttl, Fenceless: o.fenceless,
 		// A request waits for the worst of each lane: in a process that is
 		// stopped, in the network, and before a server that is stopped.
 		Linger:   o.storeTimeout(),

@@ -54,7 +54,7 @@ func (r *run) killed() map[string]bool {
 
 // ownerOf returns the worker whose own lock a name is, if it is one.
 func ownerOf(name string) string {
-	own, _ := strings.CutPrefix(name, worker.Own)
+	_, own, _ := strings.Cut(name, worker.Own) // a peer may put something before it
 	owner, _, _ := strings.Cut(own, "/")
 	return owner
 }

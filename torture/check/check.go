@@ -8,8 +8,11 @@ import (
 	"github.com/holdfastlock/holdfast/torture/history"
 )
 
-// Kill is the kind of the fault that ends a process at once.
-const Kill = "SIGKILL"
+// The kinds of the faults that end a process at once, and that freeze it.
+const (
+	Kill = "SIGKILL"
+	Stop = "SIGSTOP"
+)
 
 // Rules are what the checkers must know of the run.
 type Rules struct {
@@ -30,6 +33,10 @@ type Rules struct {
 	// ClockBack are the kinds of faults that set a server's clock back. Together
 	// with a loss they excuse fences that do not grow.
 	ClockBack []string
+	// Fenceless says that the library has no fences, and may have no deadlines: a
+	// peer. What only fences show is not checked, and two holders do not count
+	// while one of them is frozen.
+	Fenceless bool
 	// PieceLimit is how long porcupine may think about one piece of a history;
 	// 10 s if it is 0.
 	PieceLimit time.Duration
@@ -60,6 +67,8 @@ type Violation struct {
 	To   int64 `json:"to"`
 	// Processes are those that took part.
 	Processes []string `json:"processes,omitempty"`
+	// Overlap is for how long two leases were trusted at once.
+	Overlap time.Duration `json:"overlap_ns,omitempty"`
 }
 
 // Loss is what the faults of one kind did that no lock can prevent.
@@ -138,8 +147,10 @@ func Check(events []history.Event, rules Rules) Report {
 	c := &checker{rules: rules, record: read(events, rules), losses: map[string]*Loss{}, fencesBack: map[string]bool{}}
 	c.count()
 	c.exclusion()
-	c.fences()
-	c.ordering()
+	if !rules.Fenceless {
+		c.fences()
+		c.ordering()
+	}
 	c.resources()
 	c.slots()
 	c.progress()

@@ -31,6 +31,11 @@ func (c *checker) exclusion() {
 func (c *checker) overlap(first, second *lease) {
 	end := min(first.trustedUntil(), second.trustedUntil())
 	length := time.Duration(end - second.granted)
+	if c.rules.Fenceless {
+		if length -= c.record.frozen(second.granted, end, first.process, second.process); length <= 0 {
+			return
+		}
+	}
 	text := fmt.Sprintf("%s and %s both trusted their leases for %v",
 		first.who(), second.who(), length.Round(time.Microsecond))
 	loss := c.record.lossAmong(first, second)
@@ -43,6 +48,7 @@ func (c *checker) overlap(first, second *lease) {
 		return
 	}
 	c.violation(Exclusion, first.name, min(first.asked, second.asked), end, text, first.process, second.process)
+	c.report.Violations[len(c.report.Violations)-1].Overlap = length
 }
 
 func (c *checker) twoHolders(loss *fault, length time.Duration) {

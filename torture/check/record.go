@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfastlock/holdfast/torture/history"
 )
@@ -171,6 +172,9 @@ func (r *record) grant(id key, op *operation, e *history.Event) {
 		fence: e.Fence, deadline: e.Deadline, over: forever, died: forever,
 		asked: max(op.call.At, e.Deadline-int64(r.rules.TTL)),
 	}
+	if r.rules.Fenceless {
+		l.asked = op.call.At // the deadline may not be counted from the request
+	}
 	if e.Kind == history.Began {
 		l.run, l.slot, l.attempt = op, e.Slot, e.Attempt
 	}
@@ -268,12 +272,28 @@ func (r *record) lossBetween(from, to int64) *fault {
 // smaller fence, unless a clock went back: answers may overtake one another.
 func (r *record) lossAmong(first, second *lease) *fault {
 	from := first.asked
-	if r.clockWasBack(second.granted) {
+	if r.rules.Fenceless || r.clockWasBack(second.granted) {
 		from = min(first.asked, second.asked)
 	} else if second.fence < first.fence {
 		from = second.asked
 	}
 	return r.lossBetween(from, second.granted)
+}
+
+// frozen returns for how long between from and to one of the processes was frozen.
+func (r *record) frozen(from, to int64, processes ...string) (sum time.Duration) {
+	var still []interval
+	for _, process := range processes {
+		for _, f := range r.faultsOf[worker(process)] {
+			if f.kind == Stop && f.covers(from, to) {
+				still = append(still, interval{max(from, f.at), min(to, f.heal)})
+			}
+		}
+	}
+	for _, i := range merged(still) {
+		sum += time.Duration(i.to - i.from)
+	}
+	return sum
 }
 
 // clockWasBack says whether a server's clock was set back before to.

@@ -71,7 +71,7 @@ func (c *checker) lostUpdates(name string, decisions []*history.Event) {
 			continue
 		}
 		c.updates(w).Lost++
-		if w.Guarded {
+		if w.Guarded && !c.rules.Fenceless {
 			c.violation(LostUpdate, name, readingOf(over, decisions), over.At, fmt.Sprintf(
 				"%s of %s (version %d, fence %d) was overwritten by %s (fence %d), who had read version %d",
 				w.Value, w.Process, w.Version, w.Fence, over.Process, over.Fence, over.Based), w.Process, over.Process)

@@ -23,8 +23,8 @@ func (c *client) update() {
 	defer t.release(twice)
 	guarded, ok := t.ask(t.under(history.Touch, resource.Guarded+name))
 	unguarded, _ := t.ask(t.under(history.Read, resource.Unguarded+name))
-	if !ok {
-		return // a newer holder has been there
+	if !ok && t.lease.Fence() > 0 {
+		return // a newer holder has been there; without fences nobody can say
 	}
 	d := c.upTo(10 * time.Millisecond)
 	if c.oneIn(8) {
