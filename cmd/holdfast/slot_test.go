@@ -14,7 +14,7 @@ import (
 
 func TestACrashedNightIsDoneByOneOfThoseWhoStandBy(t *testing.T) {
 	onBothStores(t, func(t *testing.T, url string) {
-		const hosts, ttl = 12, 2 * time.Second
+		const hosts, ttl = 12, 4 * time.Second
 		dir := t.TempDir()
 		type ended struct {
 			p    *process
