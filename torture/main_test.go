@@ -96,10 +96,17 @@ func TestWithoutTheFenceAPauseLosesUpdates(t *testing.T) {
 	o := testOptions(t)
 	o.kinds = []nemesis.Kind{nemesis.Stop}
 	o.names = worker.Names{Registers: allNames.Registers}
-	found := find(t, o)
-	if found.Guarded.Lost > 0 || found.Guarded.Refused == 0 || found.Unguarded.Lost == 0 {
-		t.Errorf("with the fence %+v, without it %+v; want updates to be lost without it", found.Guarded, found.Unguarded)
+	for range 4 { // whether a pause comes between a read and its write is chance
+		found := find(t, o)
+		if found.Guarded.Lost > 0 {
+			t.Fatalf("lost with the fence: %+v", found.Guarded)
+		}
+		if found.Guarded.Refused > 0 && found.Unguarded.Lost > 0 {
+			return
+		}
+		t.Logf("with the fence %+v, without it %+v", found.Guarded, found.Unguarded)
 	}
+	t.Error("no update was lost without the fence: the pauses do no harm, and prove nothing")
 }
 
 // say runs the command and returns its exit code and what it wrote.

@@ -184,6 +184,10 @@ func (r *runner) turn(m mutant, harness, worker string, seed uint64) (verdict, i
 	return v, document.Operations
 }
 
+// testLimit is how long a test may take that takes no second with the build
+// unbroken: one that hangs has found something.
+const testLimit = 20 * time.Second
+
 var failLine = regexp.MustCompile(`--- FAIL: (\S+)`)
 
 func (r *runner) test(m mutant, dir string) verdict {
@@ -192,10 +196,12 @@ func (r *runner) test(m mutant, dir string) verdict {
 		return verdict{err: err}
 	}
 	began := time.Now()
-	failed, out, _, err := r.run(r.ctx, filepath.Join(r.root, m.catcher.target), binary,
-		"-test.run="+m.catcher.detail, "-test.v", "-test.timeout="+r.limit.String())
+	failed, out, notes, err := r.run(r.ctx, filepath.Join(r.root, m.catcher.target), binary,
+		"-test.run="+m.catcher.detail, "-test.v", "-test.timeout="+min(r.limit, testLimit).String())
 	v := verdict{caught: failed, took: time.Since(began), err: err, effort: "1 test"}
 	switch found := failLine.FindAllSubmatch(out, -1); {
+	case bytes.Contains(notes, []byte("panic: test timed out")) || bytes.Contains(out, []byte("panic: test timed out")):
+		v.caught, v.err, v.how = true, nil, "it does not end"
 	case failed && found == nil:
 		v.err = fmt.Errorf("the tests failed, and not one test:\n%s", beginning(out))
 	case failed:

@@ -118,7 +118,11 @@ func (c *client) tenure() {
 		return
 	}
 	c.answered(event, err)
-	if lease != nil && c.work(lease, event.Op) {
+	switch {
+	case lease == nil:
+	case c.chance(40): // so soon that it is passed on, if another waits here
+		c.release(lease)
+	case c.work(lease, event.Op):
 		c.leave(lease)
 	}
 }
@@ -154,6 +158,9 @@ func (c *client) release(lease *holdfast.Lease) {
 	if errors.Is(err, holdfast.ErrUnreachable) {
 		c.parked = append(c.parked, lease) // or it stays in the store until its TTL ends
 	}
+	if err == nil && c.chance(30) && c.pause(c.upTo(100*time.Millisecond)) {
+		c.release(lease) // which does nothing any more
+	}
 }
 
 // call notes a call and returns the largest fence that anybody has been told.
@@ -170,7 +177,8 @@ func (w *world) released(p *process, lease *holdfast.Lease, err error) {
 	if errors.Is(err, context.Canceled) {
 		w.violate("release", "%s: the release by %s gave up with the caller's context: %v", lease.Name(), p.name, err)
 	}
-	if err == nil && w.holder(lease.Name()).Token == lease.Token() {
+	// A lease that was passed on has no token any more.
+	if token := lease.Token(); err == nil && token != "" && w.holder(lease.Name()).Token == token {
 		w.violate("release", "%s: released by %s, it is still in the store", lease.Name(), p.name)
 	}
 }

@@ -14,6 +14,7 @@ import (
 // Store is what a simulated process needs of a store.
 type Store interface {
 	driver.Store
+	driver.Queuer
 	driver.Notifier
 	driver.SlotKeeper
 }
@@ -30,6 +31,7 @@ type line struct {
 	late    time.Duration
 	deaf    bool            // messages to waiters are lost
 	waiters []chan struct{} // in the order of their coming: a map would have none
+	inboxes []*inbox
 }
 
 var errDown = &driver.Error{Kind: driver.ErrUnreachable, Err: errors.New("the line is down")}
@@ -104,6 +106,9 @@ func (l *line) tellAll() {
 	for _, waiter := range l.waiters {
 		tell(waiter)
 	}
+	for _, box := range l.inboxes {
+		box.restored()
+	}
 }
 
 // send has op carried out by the store, but the caller hears of it only over the
@@ -159,13 +164,18 @@ func (l *line) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.A
 	w := l.process.world
 	result, err := send(ctx, l, func() (driver.AcquireResult, error) {
 		result, err := l.Store.Acquire(context.Background(), req)
-		w.stored(req.Name, result)
+		w.stored(req, result)
 		return result, err
 	})
-	if len(result.State.Holders) > 0 && result.State.Holders[0].Token == req.Token {
-		w.violate("own token", "%s was told that %s is held by its own token", l.process.name, req.Name)
-	}
+	l.compare(req, result)
 	return result, err
+}
+
+// compare looks whether a token was told that it is in its own way.
+func (l *line) compare(req driver.AcquireRequest, result driver.AcquireResult) {
+	if len(result.State.Holders) > 0 && result.State.Holders[0].Token == req.Token {
+		l.process.world.violate("own token", "%s was told that %s is held by its own token", l.process.name, req.Name)
+	}
 }
 
 // Extend is one request, whatever the number of leases.

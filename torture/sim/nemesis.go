@@ -10,7 +10,7 @@ import (
 
 const (
 	hosts   = 3
-	clients = 2 // of each process
+	clients = 3 // of each process
 	// longest is how long a process is stopped, or the store is down, at the
 	// most: longer than most leases last.
 	longest = 25 * time.Second
@@ -19,11 +19,11 @@ const (
 // nemesis makes one fault after the other until the time is over.
 func (w *world) nemesis(lasts time.Duration) {
 	faults := []func(){
-		w.badLine, w.badLine, w.goodLine, w.deafLine, w.cut, w.freeze, w.freeze, w.suspendOne, w.suspendAll,
+		w.badLine, w.badLine, w.goodLine, w.deafLine, w.cutInboxes, w.cut, w.freeze, w.freeze, w.suspendOne, w.suspendAll,
 		w.stepWall, w.kill, w.storeDown, w.wipe, w.stepStore,
 	}
 	if !w.seamed {
-		faults = faults[:7] // and those that need no clocks:
+		faults = faults[:8] // and those that need no clocks:
 		faults = append(faults, w.kill, w.storeDown, w.wipe, w.stepStore)
 	}
 	for time.Since(w.start) < lasts {
@@ -74,6 +74,14 @@ func (w *world) deafLine() {
 	w.fault("subscription cut", p.name, lasts)
 	p.line.deafen(true)
 	w.later(lasts, func() { p.line.deafen(false) })
+}
+
+// cutInboxes breaks the connections that carry messages, and the store sees it:
+// waiters whose turn it is lose their places.
+func (w *world) cutInboxes() {
+	lasts := w.upTo(longest)
+	w.fault("inboxes cut", "", lasts)
+	w.later(lasts, w.memory.CutInboxes())
 }
 
 // later calls f after d, unless the time of faults ends before.
@@ -157,6 +165,7 @@ func (w *world) kill() {
 	p.kill()
 	w.graves = append(w.graves, p)
 	w.mu.Unlock()
+	w.later([]time.Duration{0, w.upTo(longest)}[w.random.IntN(2)], p.line.hangUp) // when the store sees it
 	w.boot(host, len(w.graves)+1)
 }
 

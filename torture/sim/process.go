@@ -40,7 +40,7 @@ func newProcess(w *world, host, incarnation int) *process {
 		Owner: p.name, TTL: ttl, StoreTimeout: 2 * time.Second,
 		Events: holdfast.Events{Extended: p.extended, Lost: p.lost},
 	}
-	locker, err := holdfast.New(p.line, config)
+	locker, err := holdfast.New(p.line.locks(), config)
 	if err != nil {
 		panic(err) // the configuration above is wrong
 	}

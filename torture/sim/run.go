@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfastlock/holdfast"
+	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/memstore"
 	"github.com/holdfastlock/holdfast/once"
 	"github.com/holdfastlock/holdfast/torture/history"
@@ -26,6 +28,7 @@ func Run(seed uint64, options Options) Result {
 	w.heal()
 	w.progress()
 	w.handOffs()
+	w.orphan()
 	w.finishSlots()
 	w.close()
 	slices.SortStableFunc(w.result.History, func(a, b history.Event) int {
@@ -104,24 +107,40 @@ func (w *world) died(name string) bool {
 // soon is how long a waiter may take to have a name that was released.
 const soon = time.Second
 
+// patience is how long somebody waits who must not wait so long.
+const patience = 2 * time.Minute
+
+// waiting acquires a name in the background. What arrives is nil if it failed.
+func waiting(locker *holdfast.Locker, name string) <-chan *holdfast.Lease {
+	granted := make(chan *holdfast.Lease, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		lease, _ := locker.Acquire(ctx, name) // to wait in vain is to be late
+		granted <- lease
+	}()
+	return granted
+}
+
 // handOffs has one process release a name about when another begins to wait for
-// it.
+// it; now and then the inboxes hear nothing at that moment.
 func (w *world) handOffs() {
 	holder, waiter := w.processes[0].locker, w.processes[1].locker
-	for range 5 {
+	for round := range 5 {
 		lease, err := holder.Acquire(context.Background(), names[0])
 		if err != nil {
 			w.violate("progress", "%s, after everything is healed: %v", names[0], err)
 			return
 		}
-		granted := make(chan *holdfast.Lease)
-		go func() {
-			lease, _ := waiter.Acquire(context.Background(), names[0]) // it fails like the one above
-			granted <- lease
-		}()
+		granted := waiting(waiter, names[0])
 		time.Sleep(w.upTo(10 * time.Millisecond))
+		restore := func() {}
+		if round%2 == 1 {
+			restore = w.memory.CutInboxes()
+		}
 		released := time.Now()
 		_ = lease.Release(context.Background()) // or the waiter comes late
+		restore()
 		lease = <-granted
 		if took := time.Since(released); took > soon || lease == nil {
 			w.violate("hand-off", "%s was released, and a waiter had it after %v", names[0], took)
@@ -129,6 +148,37 @@ func (w *world) handOffs() {
 		if lease != nil {
 			_ = lease.Release(context.Background()) // or the next round fails
 		}
+	}
+}
+
+// orphan has a holder and the first of those who wait stop at the same time: the
+// next has to find out.
+func (w *world) orphan() {
+	const short = 2 * time.Second
+	holder, first, next := w.processes[0].locker, w.processes[1], w.processes[2].locker
+	began := time.Now()
+	if _, err := holder.Acquire(context.Background(), names[1], holdfast.WithTTL(short), holdfast.WithoutKeepAlive()); err != nil {
+		w.violate("progress", "%s, after everything is healed: %v", names[1], err)
+		return
+	}
+	stopped := waiting(first.locker, names[1])
+	time.Sleep(50 * time.Millisecond)
+	granted := waiting(next, names[1])
+	time.Sleep(50 * time.Millisecond)
+	synctest.Wait()
+	w.mu.Lock()
+	first.stop()
+	w.mu.Unlock()
+	lease := <-granted
+	if took := time.Since(began); took > short+2*driver.Claim+soon || lease == nil {
+		w.violate("hand-off", "the holder of %s and the first who waited stopped, and the next had it after %v", names[1], took)
+	}
+	first.resume(0)
+	if lease != nil {
+		_ = lease.Release(context.Background()) // or the first is late
+	}
+	if lease = <-stopped; lease != nil {
+		_ = lease.Release(context.Background()) // or it is left
 	}
 }
 
@@ -167,8 +217,8 @@ func (w *world) close() {
 		}
 	}
 	for _, p := range append(w.processes, w.graves...) {
-		if len(p.line.waiters) > 0 {
-			w.violate("left", "%s still waits for %d messages", p.name, len(p.line.waiters))
+		if left := len(p.line.waiters) + len(p.line.inboxes); left > 0 {
+			w.violate("left", "%s still listens in %d places", p.name, left)
 		}
 	}
 }

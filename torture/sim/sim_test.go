@@ -42,6 +42,8 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 		all.Operations += result.Operations
 		all.Excused += result.Excused
 		all.LostUpdates += result.LostUpdates
+		all.HandedOn += result.HandedOn
+		all.PassedOn += result.PassedOn
 		for kind, times := range result.Faults {
 			all.Faults[kind] += times
 		}
@@ -49,11 +51,15 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 	t.Logf("%d seeds in %v: %d operations; 0 violations", *seeds, time.Since(began).Round(time.Millisecond), all.Operations)
 	t.Logf("documented losses: two believed it %d times after the store had lost data or its clock had jumped", all.Excused)
 	t.Logf("lost updates: 0 with the fence, %d without", all.LostUpdates)
+	t.Logf("handed on at the store: %d; passed on in memory: %d", all.HandedOn, all.PassedOn)
 	for _, kind := range slices.Sorted(maps.Keys(all.Faults)) {
 		t.Logf("%6d %s", all.Faults[kind], kind)
 	}
 	if *seeds >= 100 && all.LostUpdates == 0 {
 		t.Error("nothing was lost without the fence: the faults do no harm, and prove nothing")
+	}
+	if *seeds >= 100 && (all.HandedOn == 0 || all.PassedOn == 0) {
+		t.Error("no name was handed on, or none passed on: nobody waited")
 	}
 }
 

@@ -41,12 +41,20 @@ func (s lowFence) Acquire(ctx context.Context, req driver.AcquireRequest) (drive
 	return result, err
 }
 
+type mute struct{ Store }
+
+func (s mute) OpenInbox(listener driver.Listener) driver.Inbox {
+	listener.Handed = func(driver.HandOff) {}
+	return s.Store.OpenInbox(listener)
+}
+
 func TestAStoreThatBreaksAPromiseIsCaught(t *testing.T) {
 	for kind, wrong := range map[string]func(Store) Store{
 		"exclusion":      func(s Store) Store { return blindRelease{s} },
 		"left":           func(s Store) Store { return forgetsReleases{s} },
 		"fence repeated": func(s Store) Store { return lowFence{s} },
 		"fence order":    func(s Store) Store { return lowFence{s} },
+		"hand-off":       func(s Store) Store { return mute{s} },
 	} {
 		t.Run(kind, func(t *testing.T) { wantCaught(t, kind, wrong) })
 	}
