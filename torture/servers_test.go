@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/internal/redistest"
 	"github.com/holdfastlock/holdfast/torture/history"
 	"github.com/holdfastlock/holdfast/torture/nemesis"
@@ -136,6 +137,23 @@ func TestALockThatIsLeftIsFoundAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := r.history()[1:]; len(left) != 1 || left[0].Name != "left" {
+		t.Errorf("found %+v", left)
+	}
+}
+
+func TestAPlaceThatIsLeftInAQueueIsFoundUnlessItsWorkerWasKilled(t *testing.T) {
+	r := serve(t)
+	r.options.ttl = 100 * time.Millisecond
+	r.add(history.Event{Kind: history.Fault, Fault: nemesis.Kill.Name, Name: "w2.1"})
+	for queue, owner := range map[string]string{"lock:~q:{lock:a}": "w1.1", "lock:~q:{lock:b}": "w2.1"} {
+		if err := client(t, r, "ZADD", queue, "1", "lock:~i:X\n"+driver.NewToken(owner)).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.survey(); err != nil {
+		t.Fatal(err)
+	}
+	if left := r.history()[1:]; len(left) != 1 || left[0].Name != "lock:~q:{lock:a}" {
 		t.Errorf("found %+v", left)
 	}
 }

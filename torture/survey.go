@@ -4,9 +4,11 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/redisstore"
 	"github.com/holdfastlock/holdfast/sqlitestore"
 	"github.com/holdfastlock/holdfast/torture/history"
@@ -16,7 +18,9 @@ import (
 
 // survey records the locks that are there although every lease has been released
 // or has had the time to end. The own locks of workers that were killed have long
-// leases and may be there. What a store keeps beside the locks, to know the order
+// leases and may be there. So with places in queues: whoever gives up, or ends,
+// must leave none, but those of workers that were killed stay for a while. What a
+// store keeps beside the locks, to know the order
 // of grants, withdrawn acquires and runs, has its own time to live and does not
 // count.
 func (r *run) survey() error {
@@ -28,6 +32,11 @@ func (r *run) survey() error {
 			return err
 		}
 		maps.DeleteFunc(left, func(name, _ string) bool { return killed[ownerOf(name)] })
+		places, err := r.places(killed)
+		if err != nil {
+			return err
+		}
+		maps.Copy(left, places)
 		if len(left) == 0 {
 			return nil
 		}
@@ -82,6 +91,40 @@ func (r *run) locks() (map[string]string, error) {
 		}
 	}
 	return left, nil
+}
+
+// places returns the places in queues that nobody should have any more. After a
+// failover there may be some that had been given up: the replica had not heard
+// of it.
+func (r *run) places(killed map[string]bool) (map[string]string, error) {
+	if r.servers == nil || r.had(nemesis.FailoverBlind) {
+		return nil, nil
+	}
+	queues, err := r.servers.primary.Do("KEYS", prefix+"~q:*").AsStrSlice()
+	if err != nil {
+		return nil, err
+	}
+	left := make(map[string]string)
+	for _, queue := range queues {
+		waiters, err := r.servers.primary.Do("ZRANGE", queue, "0", "-1").AsStrSlice()
+		if err != nil {
+			return nil, err
+		}
+		for _, waiter := range waiters {
+			_, token, _ := strings.Cut(waiter, "\n")
+			if !killed[driver.Holder{Token: token}.Owner()] {
+				left[queue] = "a place for " + token
+			}
+		}
+	}
+	return left, nil
+}
+
+// had says whether there was such a fault.
+func (r *run) had(kind nemesis.Kind) bool {
+	return slices.ContainsFunc(r.history(), func(e history.Event) bool {
+		return e.Kind == history.Fault && e.Fault == kind.Name
+	})
 }
 
 func (r *run) localLocks() (map[string]string, error) {
