@@ -21,11 +21,12 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-# First everything is built, with all cores; then one package is tested at a
-# time, since tests of processes and of time want the machine to themselves.
+# First everything is built, with all cores. Then two packages are tested at a
+# time, and those alone whose many processes want the machine to themselves.
 test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
 	CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null
-	CGO_ENABLED=1 go test -race -p 1 ./...
+	CGO_ENABLED=1 go test -race -p 2 $$(go list ./... | grep -v -e '/cmd/holdfast$$' -e '/torture$$')
+	CGO_ENABLED=1 go test -race -p 1 ./cmd/holdfast ./torture
 	@set -e; for module in $(MODULES); do \
 		(cd $$module && echo "in $$module:" && CGO_ENABLED=1 go test -race ./...); done
 
@@ -82,8 +83,8 @@ sim: ## simulate the library under faults in fake time, SEEDS of them from SEED 
 torture: test-deps ## torture real processes and servers for half an hour; the report is the last thing printed
 	go run ./torture -for 30m
 
-torture-quick: test-deps ## the same for two minutes, with the faults of seed 1
-	go run ./torture -for 2m -seed 1
+torture-quick: test-deps ## the same for eighty seconds, with the faults of seed 1
+	go run ./torture -for 80s -seed 1
 
 mutants: test-deps ## break the code in every known way: each must be caught
 	go run ./torture/mutants
