@@ -18,11 +18,11 @@ import (
 // Kind says what an event is.
 type Kind string
 
+// The kinds of events.
 const (
 	// Call is the begin of an operation; its Return has the same Process and Op.
 	// A call of a process that was killed has none: it may have happened.
-	Call Kind = "call"
-	// Return is the end of an operation.
+	Call   Kind = "call"
 	Return Kind = "return"
 	// Extended says that a lease is trusted until Deadline; it belongs to the
 	// acquire of the same Process and Op.
@@ -51,8 +51,8 @@ const (
 // Do is the operation of a Call and its Return.
 type Do string
 
+// What a client does.
 const (
-	// Acquire and those that follow are what a client does.
 	Acquire Do = "acquire" // Fence and Deadline are in the Return
 	Extend  Do = "extend"
 	Release Do = "release"
@@ -65,8 +65,8 @@ const (
 // Outcome is how a Return ended.
 type Outcome string
 
+// How a call ends, told apart as the library tells it apart.
 const (
-	// OK and those that follow are told apart as the library tells them apart.
 	OK          Outcome = "ok"
 	Held        Outcome = "held"
 	LostLease   Outcome = "lost"
