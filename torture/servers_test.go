@@ -15,9 +15,7 @@ import (
 // serve starts servers as a run does.
 func serve(t *testing.T) *run {
 	t.Helper()
-	if _, err := redistest.FindBinary(); err != nil {
-		t.Skip(err)
-	}
+	redistest.Binary(t)
 	r := &run{options: options{ttl: time.Second}, dir: t.TempDir()}
 	t.Cleanup(r.close)
 	var err error

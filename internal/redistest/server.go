@@ -22,14 +22,7 @@ type Server struct {
 // or fails where CI is set.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
-	binary, err := FindBinary()
-	switch {
-	case err != nil && os.Getenv("CI") == "":
-		t.Skip(err)
-	case err != nil:
-		t.Fatal(err)
-	}
-	process, err := Launch(binary, t.TempDir(), options)
+	process, err := Launch(Binary(t), t.TempDir(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,4 +56,18 @@ func (s *Server) CommandCounts() map[string]int {
 		counts[name], _ = strconv.Atoi(number)
 	}
 	return counts
+}
+
+// Binary returns what FindBinary finds. If that is nothing the test is skipped,
+// or fails where CI is set.
+func Binary(t testing.TB) string {
+	t.Helper()
+	binary, err := FindBinary()
+	switch {
+	case err != nil && os.Getenv("CI") == "":
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	return binary
 }
