@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -76,6 +77,26 @@ func (r *run) stopWorker(f nemesis.Fault) (string, func() error, error) {
 	w := r.workers[f.Worker-1]
 	heal := func() error { return w.signal(syscall.SIGCONT) }
 	return w.name(), heal, w.signal(syscall.SIGSTOP)
+}
+
+// stopReaders stops one worker after the other, each when it has read a resource
+// and for as long as a stop lasts at the most.
+func (r *run) stopReaders(ctx context.Context, faults *nemesis.Runner, start time.Time) error {
+	longest := time.Duration(float64(nemesis.Stop.Longest) * r.options.ttl.Seconds())
+	calm := time.After(time.Until(start.Add(r.options.length - r.options.spec().Calm() - longest)))
+	for {
+		select {
+		case n := <-r.readers:
+			stop := nemesis.Fault{Kind: nemesis.Stop, Worker: n, At: time.Since(start), For: longest}
+			if err := faults.Run(ctx, start, []nemesis.Fault{stop}); err != nil {
+				return err
+			}
+		case <-calm:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // stepClientClock sets the wall clock of a worker, for good: forward or back.

@@ -95,8 +95,8 @@ func TestHoldfastSurvivesEveryKindOfFault(t *testing.T) {
 func TestWithoutTheFenceAPauseLosesUpdates(t *testing.T) {
 	o := testOptions(t)
 	o.kinds = []nemesis.Kind{nemesis.Stop}
-	o.names = worker.Names{Registers: allNames.Registers}
-	for range 4 { // whether a pause comes between a read and its write is chance
+	o.names, o.readersStop = worker.Names{Registers: allNames.Registers}, true
+	for range 4 { // which client looks at its lease after the pause is chance
 		found := find(t, o)
 		if found.Guarded.Lost > 0 {
 			t.Fatalf("lost with the fence: %+v", found.Guarded)

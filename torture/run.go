@@ -32,7 +32,10 @@ type options struct {
 	// fenceless is for workers of another library; see check.Rules.
 	fenceless bool
 	names     worker.Names
-	log       func(format string, args ...any)
+	// readersStop puts faults of nemesis.Stop where a plan seldom has them: between
+	// what a worker has read and what it is going to write.
+	readersStop bool
+	log         func(format string, args ...any)
 }
 
 // allNames make every kind of work.
@@ -92,6 +95,9 @@ type run struct {
 	resources *resource.Server
 	servers   *servers // nil for a local store
 	workers   []*process
+	// readers has the number of a worker that has just read a resource, if
+	// anybody wants to know.
+	readers chan int
 
 	mu     sync.Mutex
 	events []history.Event
@@ -110,7 +116,7 @@ func torture(ctx context.Context, o options) (result, error) {
 		return result{}, err
 	}
 	defer os.RemoveAll(dir)
-	r := &run{options: o, dir: dir}
+	r := &run{options: o, dir: dir, readers: make(chan int)}
 	defer r.close()
 	if err := r.setUp(); err != nil {
 		return result{}, err
@@ -128,6 +134,19 @@ func (r *run) add(e history.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
+}
+
+// heardFrom returns what adds the events of worker n.
+func (r *run) heardFrom(n int) func(history.Event) {
+	return func(e history.Event) {
+		r.add(e)
+		if e.Kind == history.Return && e.Do == history.Read {
+			select {
+			case r.readers <- n:
+			default:
+			}
+		}
+	}
 }
 
 // history returns what was added so far. It is not copied: a long run has
@@ -183,7 +202,7 @@ func (r *run) newWorker(n int) (*process, error) {
 		store = r.servers.url(n)
 	}
 	return &process{
-		binary: r.options.worker, number: n, clock: clock, record: r.add,
+		binary: r.options.worker, number: n, clock: clock, record: r.heardFrom(n),
 		settings: worker.Settings{
 			Store: store, Resource: r.socket(), Clients: r.options.clients,
 			TTL: r.options.ttl, OwnTTL: r.options.ownTTL(), StoreTimeout: r.options.storeTimeout(),
@@ -209,7 +228,12 @@ func (r *run) under(ctx context.Context) error {
 	}
 	start := time.Now()
 	faults := nemesis.Runner{Do: r.actions(), Record: r.fault(start)}
-	if err := faults.Run(ctx, start, plan); err != nil {
+	if r.options.readersStop {
+		err = r.stopReaders(ctx, &faults, start)
+	} else {
+		err = faults.Run(ctx, start, plan)
+	}
+	if err != nil {
 		return err
 	}
 	select {
@@ -223,12 +247,16 @@ func (r *run) under(ctx context.Context) error {
 
 // plan is an error if faults are wanted and there is no time for any.
 func (o options) plan() ([]nemesis.Fault, error) {
-	spec := nemesis.Spec{Seed: o.seed, Length: o.length, Workers: o.workers, TTL: o.ttl, Kinds: o.kinds}
+	spec := o.spec()
 	plan := nemesis.Plan(spec)
 	if len(plan) == 0 && len(o.kinds) > 0 {
 		return nil, fmt.Errorf("%v is too short for any fault: a run ends with %v of calm", o.length, spec.Calm())
 	}
 	return plan, nil
+}
+
+func (o options) spec() nemesis.Spec {
+	return nemesis.Spec{Seed: o.seed, Length: o.length, Workers: o.workers, TTL: o.ttl, Kinds: o.kinds}
 }
 
 // fault records a fault and says so.
