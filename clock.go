@@ -1,6 +1,9 @@
 package holdfast
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // instant is one moment on the clocks that a lease is judged by.
 type instant struct {
@@ -38,14 +41,48 @@ func systemClock() clock {
 	if _, ok := readBoottime(); !ok || clockIsFake() {
 		return goClock
 	}
-	return func() instant {
-		now := goClock()
-		now.boot, _ = readBoottime()
-		return now
-	}
+	return (&bootClock{clock: goClock, boottime: readBoottime}).now
 }
 
 func goClock() instant {
 	now := time.Now()
 	return instant{at: now, wall: time.Duration(now.UnixNano())}
+}
+
+// bootClock is a clock beside which CLOCK_BOOTTIME is read. That takes a system
+// call, longer than all else that is done of time, so it is read only where the
+// machine may have been suspended since the last reading: the wall clock has gone
+// on then, and Go's has not.
+type bootClock struct {
+	clock    clock // without boottime
+	boottime func() (time.Duration, bool)
+	last     atomic.Pointer[instant] // the last reading
+}
+
+const (
+	// suspendedLeast is by how much the clocks must disagree. A shorter suspension
+	// lies within the margin of a lease.
+	suspendedLeast = time.Millisecond
+	// readAgain is after how long boottime is read in any case: somebody may set
+	// the wall clock back by just the time of a suspension.
+	readAgain = time.Second
+)
+
+// now reads the clocks.
+func (c *bootClock) now() instant {
+	now := c.clock()
+	if last := c.last.Load(); last != nil {
+		mono := now.at.Sub(last.at)
+		if mono < readAgain && (now.wall-last.wall-mono).Abs() < suspendedLeast {
+			now.boot = last.boot + mono
+			return now
+		}
+	}
+	now.boot, _ = c.boottime()
+	// Not where the process stood still between the two.
+	if c.clock().at.Sub(now.at) < suspendedLeast {
+		reading := now
+		c.last.Store(&reading)
+	}
+	return now
 }

@@ -107,3 +107,71 @@ func TestTheSystemClockIsGosAloneInABubble(t *testing.T) {
 		}
 	})
 }
+
+// clocksAt are the clocks of a machine, and count how often boottime is read.
+type clocksAt struct {
+	mono, wall, boot time.Duration
+	reads            int
+}
+
+func (c *clocksAt) bootClock() *bootClock {
+	return &bootClock{
+		clock: func() instant { return moment(c.mono, 0, c.wall) },
+		boottime: func() (time.Duration, bool) {
+			c.reads++
+			return c.boot, true
+		},
+	}
+}
+
+func (c *clocksAt) run(mono, wall, boot time.Duration) {
+	c.mono, c.wall, c.boot = c.mono+mono, c.wall+wall, c.boot+boot
+}
+
+func TestASuspensionIsSeenThoughBoottimeIsSeldomRead(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	c := &clocksAt{boot: time.Hour}
+	clock := c.bootClock()
+	began := clock.now()
+	for range 20 {
+		c.run(tick, tick, tick)
+		if got := clock.now().since(began); got != c.mono {
+			t.Fatalf("after %v awake: %v", c.mono, got)
+		}
+	}
+	if c.reads != 1 {
+		t.Errorf("boottime was read %d times in 0.2 s", c.reads)
+	}
+	c.run(tick, tick+time.Minute, tick+time.Minute) // suspended for a minute
+	if got := clock.now().since(began); got != c.mono+time.Minute {
+		t.Errorf("after a minute of suspension: %v", got)
+	}
+	c.run(tick, tick, tick+time.Minute) // and the wall clock was set back by as much
+	c.run(readAgain, readAgain, readAgain)
+	if got := clock.now().since(began); got != c.mono+2*time.Minute {
+		t.Errorf("a second after a suspension that the wall clock hides: %v", got)
+	}
+}
+
+func TestAPauseBetweenTheClocksIsNotTakenForASuspension(t *testing.T) {
+	c := &clocksAt{}
+	clock := c.bootClock()
+	read := clock.boottime
+	clock.boottime = func() (time.Duration, bool) {
+		boot, ok := read()
+		if c.reads == 1 { // stopped after Go's clock was read
+			c.run(time.Minute, time.Minute, time.Minute)
+			boot = c.boot
+		}
+		return boot, ok
+	}
+	clock.now()
+	after := clock.now()
+	c.run(time.Second/2, time.Second/2, time.Second/2)
+	if got := clock.now().since(after); got != time.Second/2 {
+		t.Errorf("half a second counts %v", got)
+	}
+	if c.reads != 2 {
+		t.Errorf("boottime was read %d times: the reading that took a minute was kept", c.reads)
+	}
+}
