@@ -28,6 +28,7 @@ type acquisition struct {
 	queued bool
 	before int    // how many were before it there
 	relay  *relay // the release that goes along with the next request
+	place  place  // in the queue of this process
 }
 
 func (l *Locker) newAcquisition(parent context.Context, name string, opts []AcquireOption) (*acquisition, error) {
@@ -47,7 +48,7 @@ func (l *Locker) newAcquisition(parent context.Context, name string, opts []Acqu
 	if l.closing.Err() != nil {
 		return nil, ErrClosed
 	}
-	a.request = a.settings.request(name, driver.NewToken(l.config.Owner))
+	a.request = a.settings.request(name)
 	if !l.config.NoLocalPassing && a.settings.passable() {
 		a.request.Fences = fenceBlock
 	}
@@ -81,6 +82,7 @@ func (a *acquisition) run(ctx context.Context) (*Lease, error) {
 // ask asks the store until it answers, for limit at the most. The answer is a
 // lease or a *HeldError.
 func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, error) {
+	a.identify()
 	var sent, heard instant
 	var result driver.AcquireResult
 	err := a.locker.persist(ctx, limit, func(ctx context.Context) (err error) {
@@ -107,6 +109,13 @@ func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, err
 		return nil, a.heldBy(result.State)
 	}
 	return a.grant(sent, heard, result.Fence)
+}
+
+// identify makes the token, which only a call that asks the store needs.
+func (a *acquisition) identify() {
+	if a.request.Token == "" {
+		a.request.Token = driver.NewToken(a.locker.config.Owner)
+	}
 }
 
 // send asks the store for the name, and, for a call that waits, for a place in

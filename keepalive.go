@@ -165,7 +165,7 @@ func (k *keeper) markLost(l *Lease, reason LostReason) (first bool) {
 }
 
 func (k *keeper) announceLoss(l *Lease) {
-	l.cancel(l.lost)
+	l.endContext(l.lost)
 	emit(k.events.Lost, Event{Name: l.tenure.name, Fence: l.fence, Err: l.lost})
 	l.tenure.locker.queues.freed(l.tenure, false)
 }

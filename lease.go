@@ -14,15 +14,17 @@ import (
 type Lease struct {
 	tenure *tenure
 	fence  int64
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	parent context.Context
 
 	// Guarded by the keeper's mutex.
-	phase phase
-	since instant       // when it got the tenure
-	took  time.Duration // from then to its end
-	until time.Time     // its deadline when it ended
-	lost  *LostError
+	ctx    context.Context // nil until somebody wants it
+	cancel context.CancelCauseFunc
+	cause  error // why the context has ended, or is to end when it is made
+	phase  phase
+	since  instant       // when it got the tenure
+	took   time.Duration // from then to its end
+	until  time.Time     // its deadline when it ended
+	lost   *LostError
 	// passed says that another lease has its tenure.
 	passed bool
 
@@ -50,8 +52,7 @@ func (a *acquisition) leaseOf(t *tenure, fence int64, now instant) *Lease {
 	if l.tenure != nil {
 		l = new(Lease)
 	}
-	l.tenure, l.fence, l.since = t, fence, now
-	l.ctx, l.cancel = context.WithCancelCause(a.parent)
+	l.tenure, l.fence, l.since, l.parent = t, fence, now, a.parent
 	t.lease = l
 	return l
 }
@@ -92,7 +93,32 @@ func (l *Lease) Fence() int64 { return l.fence }
 // a *LostError as its cause, and when it is released. It has the values of the
 // context given to Acquire but does not end with that; the context that Do
 // passes to its function does.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context {
+	k := l.tenure.locker.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		if l.cause != nil {
+			l.cancel(l.cause)
+		}
+	}
+	return l.ctx
+}
+
+// endContext ends the lease's context, unless it has ended.
+func (l *Lease) endContext(cause error) {
+	k := l.tenure.locker.keeper
+	k.mu.Lock()
+	if l.cause == nil {
+		l.cause = cause
+	}
+	cancel := l.cancel
+	k.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+}
 
 // Deadline returns until when the lease is trusted if it is not renewed. It
 // moves until the lease ends: ask again when it matters.
@@ -174,7 +200,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		}
 		l.trusted = k.end(l)
 	}
-	l.cancel(errReleased)
+	l.endContext(errReleased)
 	answer, relayed, err := l.tellStore(ctx)
 	t.locker.queues.freed(t, relayed)
 	if err != nil {

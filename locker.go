@@ -93,6 +93,7 @@ type Locker struct {
 	end      context.CancelFunc
 
 	releases   commonLimit
+	limits     commonLimit    // for calls that may take the store's timeout
 	background sync.WaitGroup // clean-ups of acquires with an unknown outcome
 	mu         sync.Mutex     // orders background.Go before background.Wait
 	closed     bool
@@ -113,7 +114,7 @@ func newLocker(store driver.Store, config Config, now clock) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{store: store, config: config, now: now}
-	l.releases.limit = min(releaseLimit, config.StoreTimeout)
+	l.releases.limit, l.limits.limit = min(releaseLimit, config.StoreTimeout), config.StoreTimeout
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.lifetime, l.end = context.WithCancel(context.Background())
 	l.keeper = newKeeper(l.lifetime, store, l.now, config.StoreTimeout, &l.config.Events)
@@ -135,7 +136,7 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...AcquireOpt
 //
 // The lease lasts until it is released or lost, not until ctx ends.
 func (l *Locker) Acquire(ctx context.Context, name string, opts ...AcquireOption) (*Lease, error) {
-	return l.acquire(ctx, context.WithoutCancel(ctx), name, opts)
+	return l.acquire(ctx, withoutCancel(ctx), name, opts)
 }
 
 // Do acquires the lock as Acquire does, calls work, and releases the lock. The
@@ -163,7 +164,7 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 // token is not smaller than that lease's. If the token does not hold the name,
 // the error is a *LostError.
 func (l *Locker) Resume(ctx context.Context, name, token string, opts ...AcquireOption) (*Lease, error) {
-	a, err := l.newAcquisition(context.WithoutCancel(ctx), name, opts)
+	a, err := l.newAcquisition(withoutCancel(ctx), name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ const closers = 64
 
 func (l *Locker) releaseAll(ctx context.Context, leases []*Lease) error {
 	for _, lease := range leases {
-		lease.cancel(ErrClosed)
+		lease.endContext(ErrClosed)
 	}
 	errs := make([]error, len(leases))
 	slots := make(chan struct{}, closers)

@@ -91,9 +91,9 @@ func (s *settings) validate() error {
 // kept returns how long the store is asked to keep the name.
 func (s *settings) kept() time.Duration { return s.ttl + s.lockDelay }
 
-func (s *settings) request(name, token string) driver.AcquireRequest {
+func (s *settings) request(name string) driver.AcquireRequest {
 	return driver.AcquireRequest{
-		Name: name, Token: token, TTL: s.kept(), Purpose: s.purpose, NoFence: !s.fence,
+		Name: name, TTL: s.kept(), Purpose: s.purpose, NoFence: !s.fence,
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 // limit. What comes back is the last error; if the limit ended it, that is
 // ErrUnreachable, and if ctx did, it matches the error of ctx.
 func (l *Locker) persist(ctx context.Context, limit time.Duration, op func(ctx context.Context) error) error {
+	if ctx.Done() == nil && limit == l.limits.limit {
+		return insist(ctx, l.limits.context(ctx), op)
+	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return insist(ctx, limited, op)
@@ -88,7 +91,18 @@ func (c *commonLimit) context(ctx context.Context) context.Context {
 		c.shared, c.end = context.WithTimeout(context.Background(), c.limit)
 		c.fresh = now.Add(c.limit / 8)
 	}
+	if ctx == context.Background() {
+		return c.shared
+	}
 	return limitedContext{c.shared, ctx}
+}
+
+// withoutCancel returns a context that has the values of ctx and does not end.
+func withoutCancel(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // limitedContext is one context, but for its values.

@@ -171,7 +171,8 @@ func (qs *queues) join(a *acquisition) (p *place, head bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.of(a.request.Name)
-	p = &place{queue: q, acquisition: a}
+	p = &a.place
+	p.queue, p.acquisition = q, a
 	p.head = q.places.Len() == 0 && q.tenure == nil
 	if !p.head {
 		p.turn = make(chan *Lease, 1)
@@ -220,7 +221,7 @@ func (qs *queues) pass(l *Lease) bool {
 	if next == nil {
 		return false
 	}
-	l.cancel(errReleased)
+	l.endContext(errReleased)
 	l.emitReleased()
 	p.turn <- next
 	return true

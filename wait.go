@@ -88,10 +88,6 @@ func (a *acquisition) inTurn(ctx context.Context) (*Lease, error) {
 		holder = held
 	}
 	a.emitWaiting(holder)
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(a.locker.closing, cancel)()
 	if head {
 		return a.waitAsHead(ctx, place.queue, holder)
 	}
@@ -106,10 +102,11 @@ func (a *acquisition) inTurn(ctx context.Context) (*Lease, error) {
 		a.emitAcquired(lease, lease.Deadline(), a.locker.now())
 		return lease, nil
 	case <-ctx.Done():
-		return nil, a.gaveUp(ctx, place.queue.holder())
+	case <-a.locker.closing.Done():
 	case <-over:
 		return nil, a.heldBy(State{Holders: []Holder{place.queue.holder()}})
 	}
+	return nil, a.gaveUp(ctx, place.queue.holder())
 }
 
 func (a *acquisition) emitWaiting(holder *HeldError) {
@@ -123,6 +120,9 @@ func (a *acquisition) emitWaiting(holder *HeldError) {
 // waitAsHead asks the store until the name is free, pausing first if it has
 // already said who holds it.
 func (a *acquisition) waitAsHead(ctx context.Context, q *queue, holder *HeldError) (*Lease, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.locker.closing, cancel)()
 	if !a.queued && a.enroll(q) {
 		holder = nil // take a place before the first pause
 	}
@@ -150,6 +150,7 @@ func (a *acquisition) waitAsHead(ctx context.Context, q *queue, holder *HeldErro
 // enroll has the next request ask for a place in the store's queue, if it keeps
 // one. Before that the token is expected: a hand-off may come before the answer.
 func (a *acquisition) enroll(q *queue) bool {
+	a.identify()
 	a.queued = a.locker.inbox.expect(q.name, a.request.Token, q.local)
 	return a.queued
 }
