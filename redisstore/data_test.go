@@ -34,11 +34,11 @@ func TestOtherKeysEndByThemselves(t *testing.T) {
 		}
 	}
 	found, err := server.Do("KEYS", "*").AsStrSlice()
-	if err != nil || len(found) != 4 {
-		t.Fatalf("keys %q, %v, want two companions and two tombstones", found, err)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("keys %q, %v, want two companions", found, err)
 	}
 	for _, key := range found {
-		if left := number(t, server, "PTTL", key); left <= 0 || left > 6*day {
+		if left := number(t, server, "PTTL", key); left <= 0 || left > 6*day+day/4 {
 			t.Errorf("%s lasts %d ms", key, left)
 		}
 	}
@@ -54,14 +54,50 @@ func TestTheCompanionIsKeptUntilTheClockHasPassedItsFence(t *testing.T) {
 	const day = int64(24 * time.Hour / time.Millisecond)
 	ahead := time.Now().Add(72 * time.Hour).UnixMicro() // from before the clock was set back
 	number(t, server, "HSET", "lock:~f:{lock:ahead}", "fence", strconv.FormatInt(ahead, 10))
-	for _, what := range []string{"granted again", "a new grant"} {
-		if fence := acquire(t, store, req); fence < ahead {
-			t.Fatalf("%s: fence %d after %d", what, fence, ahead)
-		}
-		if left := number(t, server, "PTTL", "lock:~f:{lock:ahead}"); left <= 3*day {
-			t.Errorf("%s: the companion lasts %d ms, and its fence is three days ahead", what, left)
-		}
+	release(t, store, req, driver.Mine)
+	if fence := acquire(t, store, request("ahead")); fence <= ahead {
+		t.Fatalf("fence %d after %d", fence, ahead)
+	}
+	if left := number(t, server, "PTTL", "lock:~f:{lock:ahead}"); left <= 4*day {
+		t.Errorf("the companion lasts %d ms, and its fence is three days ahead", left)
+	}
+}
+
+func TestTheTimeOfACompanionIsNotSetByEachGrant(t *testing.T) {
+	server, store := given(t)
+	const day = int64(24 * time.Hour / time.Millisecond)
+	pair := func(ttl time.Duration) {
+		req := request("kept")
+		req.TTL = ttl
+		acquire(t, store, req)
 		release(t, store, req, driver.Mine)
+		if left := number(t, server, "PTTL", "lock:~f:{lock:kept}"); left < max(day, 2*ttl.Milliseconds()) {
+			t.Errorf("after a lease of %v the companion lasts %d ms", ttl, left)
+		}
+	}
+	pair(time.Minute)
+	if counts := sent(t, server, func() { pair(time.Minute) }); counts["pexpire"] != 0 {
+		t.Errorf("commands %v, want no PEXPIRE", counts)
+	}
+	pair(100 * time.Hour) // longer than what is left
+}
+
+func TestTombstonesThatAreOverAreRemoved(t *testing.T) {
+	server, store := given(t)
+	bury := func(n int, lasts time.Duration) {
+		for range n {
+			req := driver.ReleaseRequest{Name: "buried", Token: request("buried").Token, Tombstone: lasts}
+			if _, err := store.Release(within(t), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	acquire(t, store, request("buried"))
+	bury(100, time.Millisecond)
+	time.Sleep(2 * time.Millisecond)
+	bury(64, time.Hour)
+	if n := number(t, server, "HLEN", "lock:~f:{lock:buried}"); n < 64 || n > 64+64 {
+		t.Errorf("the companion has %d fields, and 64 tombstones are needed", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -13,6 +14,14 @@ import (
 // extendChunk is how many leases one run of the script extends: it must not
 // keep the server from others for long.
 const extendChunk = 100
+
+// keep is how long a companion stays at the least after its lock was acquired;
+// the script grant has the same.
+const keep = 24 * time.Hour
+
+// companionTTL must be longer than the lease, so that a lock which is held
+// always has its companion.
+func companionTTL(ttl time.Duration) time.Duration { return max(keep, 2*ttl) }
 
 // Extend implements driver.Store: all requests go in one round trip, one
 // script for every 100 leases, or, in a cluster, one for each lease, since

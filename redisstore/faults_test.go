@@ -142,10 +142,10 @@ func asUser(t *testing.T, server *redistest.Server, user string, rules ...string
 
 func TestTheLeastRightsAreEnough(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	store := asUser(t, server, "app", "~lock:*", "&lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+exists",
+	store := asUser(t, server, "app", "~lock:*", "&lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+hlen", "+hgetall", "+hdel",
 		"+time", "+set", "+hset", "+pexpire", "+del", "+ping", "+scan", "+info",
 		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+subscribe", "+unsubscribe",
-		"+hdel", "+zadd", "+zremrangebyrank", "+zrevrange")
+		"+zadd", "+zremrangebyrank", "+zrevrange")
 	req := request("rights")
 	inbox := listen(t, store)
 	acquire(t, store, req)
@@ -210,7 +210,7 @@ func TestWithoutTheChannelsThereIsNoQueueButLocks(t *testing.T) {
 
 func TestAReleaseNeedsNoRightOfTheQueue(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	store := asUser(t, server, "plain", "~lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+exists",
+	store := asUser(t, server, "plain", "~lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+hlen", "+hgetall", "+hdel",
 		"+time", "+set", "+hset", "+pexpire", "+del", "+ping")
 	req := request("plain")
 	acquire(t, store, req)

@@ -53,9 +53,8 @@ func (k keys) own(kind, behind string) string {
 	return k.prefix + ownMark + kind + ":{" + k.tag + "}" + k.lock + behind
 }
 
-func (k keys) companion() string             { return k.own("f", "") }
-func (k keys) queue() string                 { return k.own("q", "") }
-func (k keys) tombstone(token string) string { return k.own("x", ":"+token) }
+func (k keys) companion() string { return k.own("f", "") }
+func (k keys) queue() string     { return k.own("q", "") }
 
 // runs is the index of a job's slots.
 func (k keys) runs() string { return k.own("r", "") }

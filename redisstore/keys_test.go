@@ -76,7 +76,7 @@ func FuzzKeysShareASlotOrAreRefused(f *testing.F) {
 		if k.lock != prefix+name {
 			t.Fatalf("key %q", k.lock)
 		}
-		for _, own := range []string{k.companion(), k.queue(), k.tombstone(token)} {
+		for _, own := range []string{k.companion(), k.queue(), k.runs(), k.slot(token)} {
 			if slot(own) != slot(k.lock) || !strings.HasPrefix(own, prefix) {
 				t.Errorf("%q is not in the slot or under the prefix of %q", own, k.lock)
 			}
@@ -85,7 +85,7 @@ func FuzzKeysShareASlotOrAreRefused(f *testing.F) {
 			}
 		}
 		other, err := keysOf(prefix, otherName)
-		if err == nil && otherName != name && (other.companion() == k.companion() || other.tombstone("") == k.tombstone("")) {
+		if err == nil && otherName != name && (other.companion() == k.companion() || other.slot(token) == k.slot(token)) {
 			t.Errorf("%q and %q share %q", name, otherName, k.companion())
 		}
 	})

@@ -11,13 +11,6 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// keep is how long a companion stays at the least after its lock was acquired.
-const keep = 24 * time.Hour
-
-// companionTTL must be longer than the lease, so that a lock which is held
-// always has its companion.
-func companionTTL(ttl time.Duration) time.Duration { return max(keep, 2*ttl) }
-
 // milliseconds rounds up, never to 0: the server must not let another in before
 // the holder has stopped.
 func milliseconds(d time.Duration) string {
@@ -41,35 +34,46 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		return s.acquireBare(ctx, k, req)
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.AcquireResult, error) {
-		reply, err := call(ctx, client, acquireScript, acquireRun(k, req)).ToArray()
+		r := run{
+			keys: []string{k.lock, k.companion()},
+			args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
+		}
+		reply, err := call(ctx, client, acquireScript, r).ToMessage()
+		switch {
+		case err != nil:
+			return driver.AcquireResult{}, err
+		case reply.IsString():
+			return granted(req, reply)
+		}
+		parts, err := reply.ToArray()
 		if err != nil {
 			return driver.AcquireResult{}, err
 		}
-		return acquireResult(req, reply)
+		return acquireResult(req, parts)
 	})
 }
 
-// acquireRun has the keys and arguments of the script acquire, with which those
-// of enqueue begin.
-func acquireRun(k keys, req driver.AcquireRequest) run {
-	fences := decimal(req.Last(0))
+// fences is how the scripts are told how many fencing tokens to reserve.
+func fences(req driver.AcquireRequest) string {
 	if req.NoFence {
-		fences = ""
+		return ""
 	}
-	return run{
-		keys: []string{k.lock, k.companion(), k.tombstone(req.Token)},
-		args: []string{req.Token, milliseconds(req.TTL), milliseconds(companionTTL(req.TTL)), req.Purpose, fences},
+	return decimal(req.Last(0))
+}
+
+// granted returns the result of a grant whose last fencing token is that.
+func granted(req driver.AcquireRequest, last rueidis.RedisMessage) (driver.AcquireResult, error) {
+	if req.NoFence {
+		return driver.AcquireResult{Granted: true}, nil
 	}
+	fence, err := last.AsInt64()
+	return driver.AcquireResult{Granted: err == nil, Fence: req.First(fence)}, err
 }
 
 func acquireResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
 	switch status, _ := reply[0].ToString(); status {
 	case "granted":
-		if req.NoFence {
-			return driver.AcquireResult{Granted: true}, nil
-		}
-		last, err := reply[1].AsInt64()
-		return driver.AcquireResult{Granted: err == nil, Fence: req.First(last)}, err
+		return granted(req, reply[1])
 	case "held", "queued":
 		state, err := stateOf(req.Name, reply[1:min(5, len(reply))])
 		return driver.AcquireResult{State: state}, err
@@ -123,14 +127,16 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if err != nil {
 		return 0, err
 	}
-	tombstone := "0"
-	if req.Tombstone > 0 {
-		tombstone = milliseconds(req.Tombstone)
-	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
 		r := run{
-			keys: []string{k.lock, k.companion(), k.tombstone(req.Token), k.queue()},
-			args: []string{req.Token, tombstone, milliseconds(driver.Claim), req.Inbox},
+			keys: []string{k.lock, k.companion(), k.queue()},
+			args: []string{req.Token, claimTTL},
+		}
+		switch {
+		case req.Tombstone > 0:
+			r.args = append(r.args, req.Inbox, milliseconds(req.Tombstone))
+		case req.Inbox != "":
+			r.args = append(r.args, req.Inbox)
 		}
 		text, err := call(ctx, client, releaseScript, r).ToString()
 		if err != nil {
@@ -139,6 +145,9 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 		return answerOf(text)
 	})
 }
+
+// claimTTL is driver.Claim as the scripts are told it.
+var claimTTL = milliseconds(driver.Claim)
 
 // answers are the scripts' words.
 var answers = map[string]driver.Answer{"mine": driver.Mine, "gone": driver.Gone, "taken": driver.Taken}

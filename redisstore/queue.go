@@ -21,9 +21,13 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 	if err != nil {
 		return driver.QueueResult{}, err
 	}
-	r := acquireRun(k, req.AcquireRequest)
-	r.keys = append(r.keys, k.queue())
-	r.args = append(r.args, req.Inbox, milliseconds(req.Keep), milliseconds(driver.Claim), req.Previous)
+	r := run{
+		keys: []string{k.lock, k.companion(), k.queue()},
+		args: []string{
+			req.Token, milliseconds(req.TTL), fences(req.AcquireRequest), req.Purpose,
+			req.Inbox, milliseconds(req.Keep), claimTTL, req.Previous,
+		},
+	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
 		switch {
 		case client.Mode() == rueidis.ClientModeCluster:

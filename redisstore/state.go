@@ -40,19 +40,22 @@ func stateOf(name string, reply []rueidis.RedisMessage) (driver.State, error) {
 		if err != nil {
 			return state, err
 		}
-		holder.Age = max(0, now-last.since)
+		holder.Age = max(0, now-last.since())
 	}
 	state.Holders = []driver.Holder{holder}
 	return state, nil
 }
 
-// companion is what the companion key tells of the last grant. Since is in time
-// passed since 1970 by the server's clock.
+// companion is what the companion key tells of the last grant.
 type companion struct {
 	token, purpose string
 	fence          int64
-	since          time.Duration
 }
+
+// since returns when the grant was made, as time passed since 1970 by the
+// server's clock: its fence is that moment, but for the few that were reserved,
+// or ahead of it if the clock has been set back.
+func (c companion) since() time.Duration { return time.Duration(c.fence) * time.Microsecond }
 
 // companionOf reads the fields in the scripts' order; those missing are zero.
 func companionOf(reply rueidis.RedisMessage) (companion, error) {
@@ -60,18 +63,15 @@ func companionOf(reply rueidis.RedisMessage) (companion, error) {
 	if err != nil {
 		return companion{}, err
 	}
-	if len(fields) != 4 {
-		return companion{}, fmt.Errorf("companion of a lock: %d fields instead of 4", len(fields))
+	if len(fields) < 3 {
+		return companion{}, fmt.Errorf("companion of a lock: %d fields instead of 3", len(fields))
 	}
-	var texts [4]string
-	for i, field := range fields {
-		texts[i], _ = field.ToString()
+	var texts [3]string
+	for i := range texts {
+		texts[i], _ = fields[i].ToString()
 	}
 	fence, _ := strconv.ParseInt(texts[1], 10, 64)
-	since, _ := strconv.ParseInt(texts[2], 10, 64)
-	return companion{
-		token: texts[0], purpose: texts[3], fence: fence, since: time.Duration(since) * time.Microsecond,
-	}, nil
+	return companion{token: texts[0], purpose: texts[2], fence: fence}, nil
 }
 
 // serverTime reads the answer of TIME: seconds and microseconds.

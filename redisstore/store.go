@@ -7,9 +7,9 @@
 // under the same prefix, and goes away by itself:
 //
 //	lock:NAME              the token, for as long as the lease lasts
-//	lock:~f:{lock:NAME}    fence, token, since, purpose of the last grant, and whether
-//	                       others lock the name too; a day
-//	lock:~x:{lock:NAME}:…  a tombstone: this token must not acquire any more
+//	lock:~f:{lock:NAME}    fence, token and purpose of the last grant, whether others
+//	                       lock the name too, and tombstones: tokens that must not
+//	                       acquire any more; a day
 //	lock:~q:{lock:NAME}    who waits for the name, the first first; as long as anybody asks
 //	lock:~i:…              not a key: the channel of an inbox, where a hand-off is told
 //	lock:~s:{lock:NAME}:…  a slot of a job that runs once per slot: who ran it
@@ -27,10 +27,10 @@
 //
 // The least an ACL user needs is
 //
-//	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +exists +time +set +hset
-//	+pexpire +del +ping +scan +info
+//	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +time +set +hset +pexpire
+//	+del +hlen +hgetall +hdel +ping +scan +info
 //	+zadd +zrank +zrem +zpopmin +publish +subscribe +unsubscribe
-//	+hdel +zadd +zremrangebyrank +zrevrange
+//	+zadd +zremrangebyrank +zrevrange
 //
 // where scan is for List, info for the warning about eviction, the third line
 // and the channels are for the queue, and the last line is for slots.
