@@ -40,7 +40,7 @@ type Queuer interface {
 // QueueRequest asks for a name and a place in its queue.
 type QueueRequest struct {
 	AcquireRequest
-	// Inbox is the address of the waiter's inbox.
+	// Inbox is the address of the waiter's inbox, which this store has opened.
 	Inbox string
 	// Keep is how long the place must be kept at the least.
 	Keep time.Duration

@@ -25,7 +25,7 @@ func aFreeNameIsHandedOnByWhoeverAsks(t *queueTrial) {
 func theFirstWaiterTakesAFreeName(t *queueTrial) {
 	b := t.open(t.a)
 	waiter := t.orphaned(b)
-	t.claim(t.b, waiter)
+	t.claim(t.a, waiter)
 	t.leftOver(waiter.Name, half)
 	t.release(t.trial.a, waiter.AcquireRequest, driver.Mine)
 	t.free(waiter.Name)
@@ -39,7 +39,7 @@ func aFirstTryMayGoBefore(t *queueTrial) {
 	waiter := t.orphaned(boxes[0])
 	other := request(waiter.Name)
 	t.acquire(t.trial.a, other)
-	t.queued(t.b, waiter, 0)
+	t.queued(t.a, waiter, 0)
 	t.release(t.trial.a, other, driver.Mine)
 	t.turn(boxes[0], waiter)
 }

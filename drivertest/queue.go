@@ -47,7 +47,11 @@ func (t *queueTrial) open(q driver.Queuer) *box {
 	t.Helper()
 	b := &box{handed: make(chan driver.HandOff, 100), restored: make(chan struct{}, 100)}
 	b.Inbox = q.OpenInbox(driver.Listener{
-		Handed:   func(h driver.HandOff) { b.handed <- h },
+		Handed: func(h driver.HandOff) {
+			if h.Token != "" { // else no more than a reason to ask
+				b.handed <- h
+			}
+		},
 		Restored: func() { b.restored <- struct{}{} },
 	})
 	t.Cleanup(b.Close)
@@ -150,13 +154,14 @@ func (t *queueTrial) silent(boxes [2]*box) {
 }
 
 // orphaned returns a waiter for a name whose holder has ended without a release.
+// The inbox is of the handle a.
 func (t *queueTrial) orphaned(b *box) driver.QueueRequest {
 	t.Helper()
 	for ttl := t.span(); ; ttl *= 2 { // on a slow machine it ends before the waiter comes
 		held, waiter := request("orphaned"), t.ask("orphaned", b.Address())
 		held.TTL, waiter.Keep = ttl, 100*ttl
 		t.acquire(t.trial.a, held)
-		if t.enqueue(t.b, waiter).Granted {
+		if t.enqueue(t.a, waiter).Granted {
 			t.leave(waiter, driver.Mine)
 			continue
 		}

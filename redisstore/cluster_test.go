@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfastlock/holdfast"
 	"github.com/holdfastlock/holdfast/driver"
+	"github.com/holdfastlock/holdfast/drivertest"
 	"github.com/holdfastlock/holdfast/internal/redistest"
 )
 
@@ -61,9 +64,80 @@ func TestACluster(t *testing.T) {
 	if listed != leases {
 		t.Errorf("%d names listed, want %d", listed, leases)
 	}
-	_, err := store.Enqueue(within(t), driver.QueueRequest{AcquireRequest: request(reqs[0].Name), Inbox: "x", Keep: patience})
-	wantKind(t, err, driver.ErrUnsupported)
 	release(t, store, reqs[0], driver.Mine)
+}
+
+func TestAClusterKeepsTheContract(t *testing.T) {
+	server, _ := cluster(t) // it takes seconds to start
+	drivertest.Run(t, func(t *testing.T) drivertest.Backend {
+		do(t, server, "FLUSHALL")
+		return drivertest.Backend{
+			Open: func(t *testing.T) driver.Store { return open(t, server.Addr()) },
+			Wipe: func(t *testing.T) { do(t, server, "FLUSHALL") },
+		}
+	})
+}
+
+// shards returns the channels for one name that are listened to.
+func shards(t *testing.T, server *redistest.Server) []string {
+	t.Helper()
+	channels, err := server.Do("PUBSUB", "SHARDCHANNELS").AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return channels
+}
+
+func TestInAClusterEachNameThatIsWaitedForHasAChannel(t *testing.T) {
+	server, store := cluster(t)
+	inbox := listen(t, store)
+	names := []string{"one", "another", "{tag}third"}
+	for _, name := range names {
+		held := request(name)
+		acquire(t, store, held)
+		req := waiting(t, store, name, inbox, 0)
+		release(t, store, held, driver.Mine)
+		told(t, inbox, req)
+		claim(t, store, req)
+	}
+	if got := shards(t, server); len(got) != len(names) {
+		t.Errorf("channels %q, want %d", got, len(names))
+	}
+	for range names {
+		hinted(t, inbox) // when its channel is listened to, at first
+	}
+	do(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
+	for range names {
+		hinted(t, inbox)
+	}
+	inbox.Close()
+	if got := shards(t, server); len(got) != 0 {
+		t.Errorf("channels %q after Close", got)
+	}
+}
+
+func TestInAClusterAChannelEndsWhenNobodyAsksForItsName(t *testing.T) {
+	server, store := cluster(t)
+	inbox := listen(t, store)
+	acquire(t, store, request("short"))
+	req := driver.QueueRequest{AcquireRequest: request("short"), Inbox: inbox.Address(), Keep: 100 * time.Millisecond}
+	for range 2 {
+		waits(t, store, req, 0)
+		eventually(t, "it is listened to", func() bool { return len(shards(t, server)) == 1 })
+		eventually(t, "it is not any more", func() bool { return len(shards(t, server)) == 0 })
+	}
+}
+
+func TestInAClusterAWaiterThatHasGoneIsPassedOver(t *testing.T) {
+	_, store := cluster(t)
+	inbox, gone := listen(t, store), listen(t, store)
+	held := request("passed over")
+	acquire(t, store, held)
+	waiting(t, store, held.Name, gone, 0)
+	req := waiting(t, store, held.Name, inbox, 1)
+	gone.Close()
+	release(t, store, held, driver.Mine)
+	told(t, inbox, req)
 }
 
 func mustBeCluster(_ context.Context, client rueidis.Client) (string, error) {
@@ -71,4 +145,27 @@ func mustBeCluster(_ context.Context, client rueidis.Client) (string, error) {
 		return "", fmt.Errorf("the client's mode is %s", mode)
 	}
 	return "", nil
+}
+
+func TestInAClusterALockGoesFromOneLockerToTheNext(t *testing.T) {
+	server, _ := cluster(t)
+	lockers := []*holdfast.Locker{locker(t, server.Addr(), holdfast.Config{}), locker(t, server.Addr(), holdfast.Config{})}
+	lease := hold(t, lockers[0])
+	for i := range 20 {
+		next := make(chan *holdfast.Lease)
+		go func() { next <- hold(t, lockers[(i+1)%2]) }()
+		eventually(t, "the other waits", func() bool { return number(t, server, "ZCARD", "lock:~q:{lock:report}") == 1 })
+		counts := sent(t, server, func() {
+			if err := lease.Release(within(t)); err != nil {
+				t.Error(err)
+			}
+			lease = <-next
+		})
+		if counts["spublish"] != 1 || counts["evalsha"] > 2 {
+			t.Errorf("commands %v, want one message and two scripts", counts)
+		}
+	}
+	if err := lease.Release(within(t)); err != nil {
+		t.Error(err)
+	}
 }

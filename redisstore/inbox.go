@@ -3,8 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	mathrand "math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,58 +13,63 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-const (
-	// resubscribeFirst and resubscribeMost bound the pause, with jitter, before
-	// a broken subscription is made again.
-	resubscribeFirst = 20 * time.Millisecond
-	resubscribeMost  = 2 * time.Second
-	// unsubscribeWithin bounds how long Close waits for a server that does not
-	// answer. The request stays on its way.
-	unsubscribeWithin = 100 * time.Millisecond
-)
-
 // inboxes are those of one store.
 type inboxes struct {
 	refused atomic.Bool // the server does not let us subscribe
 
 	mu     sync.Mutex
 	closed bool
-	open   map[*inbox]struct{}
+	open   map[string]*inbox // by address
 }
 
-// inbox is a channel that one goroutine keeps subscribed, over the connection
-// that the commands use.
+// inbox is a channel, for all names that are waited for by way of it; or, in a
+// cluster, one for each of these names.
 type inbox struct {
-	store    *Store
-	channel  string
-	cancel   context.CancelFunc
-	ended    chan struct{} // closed when its goroutine ends
-	listener driver.Listener
+	store   *Store
+	channel string
+	ctx     context.Context // ends its subscriptions
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
 	calls    sync.Mutex // held while the listener is called
+	listener driver.Listener
+
+	mu     sync.Mutex
+	shards map[string]*shard // by channel
 }
+
+// shard is the channel for one name, in the hash slot of the name: in a cluster a
+// script can tell only that node who is listening that it runs on itself.
+type shard struct {
+	cancel context.CancelFunc
+	idle   *time.Timer   // ends it
+	ready  chan struct{} // closed when it listens, or could not at first
+}
+
+// subscribeWithin bounds how long a request for a place waits until the channel
+// is listened to: a hand-off before that would pass its waiter over.
+const subscribeWithin = 500 * time.Millisecond
 
 // OpenInbox implements driver.Queuer.
 func (s *Store) OpenInbox(listener driver.Listener) driver.Inbox {
-	ctx, cancel := context.WithCancel(context.Background())
 	box := &inbox{
 		store: s, channel: s.prefix + inboxMark + rand.Text(),
-		cancel: cancel, ended: make(chan struct{}), listener: listener,
+		listener: listener, shards: make(map[string]*shard),
 	}
+	box.ctx, box.cancel = context.WithCancel(context.Background())
 	all := &s.inboxes
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.closed {
-		close(box.ended)
+		box.cancel()
 		return box
 	}
 	if all.open == nil {
-		all.open = make(map[*inbox]struct{})
+		all.open = make(map[string]*inbox)
 	}
-	all.open[box] = struct{}{}
-	go func() {
-		defer close(box.ended)
-		box.receive(ctx)
-	}()
+	all.open[box.channel] = box
+	whole := subscription{store: s, channel: box.channel, begun: box.restored, ended: func() {}, heard: box.received}
+	box.running.Go(func() { whole.keep(box.ctx) })
 	return box
 }
 
@@ -75,12 +78,22 @@ func (b *inbox) Address() string { return b.channel }
 
 // Close implements driver.Inbox.
 func (b *inbox) Close() {
-	b.cancel()
-	<-b.ended
+	b.end()
 	all := &b.store.inboxes
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	delete(all.open, b)
+	delete(all.open, b.channel)
+}
+
+// end ends the subscriptions and waits for that.
+func (b *inbox) end() {
+	b.cancel()
+	b.mu.Lock()
+	for _, part := range b.shards {
+		part.idle.Stop()
+	}
+	b.mu.Unlock()
+	b.running.Wait()
 }
 
 // close ends all inboxes and waits for them.
@@ -90,59 +103,76 @@ func (all *inboxes) close() {
 	open := all.open
 	all.open = nil
 	all.mu.Unlock()
-	for box := range open {
-		box.cancel()
-		<-box.ended
+	for _, box := range open {
+		box.end()
 	}
 }
 
-// receive keeps the channel subscribed until ctx ends.
-func (b *inbox) receive(ctx context.Context) {
-	for pause := resubscribeFirst; ctx.Err() == nil; pause = min(2*pause, resubscribeMost) {
-		if b.receiveOnce(ctx) {
-			pause = resubscribeFirst
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + mathrand.N(pause/2)):
-		}
-	}
+// shardOf returns the channel for one name in the place of the inbox of that
+// address. The scripts know such a channel by the queue's key before it.
+func shardOf(k keys, address string) string {
+	return k.queue() + ":" + strings.TrimPrefix(address, k.prefix+inboxMark)
 }
 
-// receiveOnce subscribes and passes the messages on until the connection breaks
-// or ctx ends. It says whether the subscription was made.
-func (b *inbox) receiveOnce(ctx context.Context) (made bool) {
-	client, err := ask(ctx, b.store.connection, func(_ context.Context, client rueidis.Client) (rueidis.Client, error) {
-		return client, nil // Receive runs until ctx ends
-	})
-	if err != nil {
-		return false
+// shard returns the channel for the name of a request, and has the inbox listen
+// to it until twice the time that its place is kept has gone without another. It
+// returns when it does so.
+func (all *inboxes) shard(k keys, req driver.QueueRequest) string {
+	channel := shardOf(k, req.Inbox)
+	all.mu.Lock()
+	box := all.open[req.Inbox]
+	all.mu.Unlock()
+	if box == nil {
+		return channel
 	}
-	var subscribed atomic.Bool
-	// The client may subscribe again by itself, and does not say which messages
-	// were lost meanwhile.
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(now rueidis.PubSubSubscription) {
-		if now.Kind == "subscribe" {
-			subscribed.Store(true)
-			b.restored()
-		}
-	})
-	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, same rueidis.CommandClient) error {
-		// Receive itself does not unsubscribe.
-		brief, cancel := context.WithTimeout(context.Background(), unsubscribeWithin)
-		defer cancel()
-		same.Do(brief, same.B().Unsubscribe().Channel(b.channel).Build())
-		return err
-	})
-	err = client.Receive(hooked, client.B().Subscribe().Channel(b.channel).Build(), b.received)
-	if errors.Is(b.store.connection.failure(ctx, err), driver.ErrRefused) {
-		b.store.inboxes.refused.Store(true)
+	select {
+	case <-box.listenTo(channel, req.Name, 2*req.Keep):
+	case <-time.After(subscribeWithin):
 	}
-	return subscribed.Load()
+	return channel
+}
+
+// listenTo keeps the channel of one name subscribed for d, and longer if it is
+// called again.
+func (b *inbox) listenTo(channel, name string, d time.Duration) (ready <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if part := b.shards[channel]; part != nil {
+		part.idle.Reset(d)
+		return part.ready
+	}
+	ctx, cancel := context.WithCancel(b.ctx)
+	part := &shard{cancel: cancel, ready: make(chan struct{})}
+	if ctx.Err() != nil {
+		cancel()
+		close(part.ready)
+		return part.ready
+	}
+	part.idle = time.AfterFunc(d, func() { b.leave(channel, part) })
+	b.shards[channel] = part
+	tried := sync.OnceFunc(func() { close(part.ready) })
+	one := subscription{
+		store: b.store, channel: channel, sharded: true, heard: b.received, ended: tried,
+		begun: func() {
+			tried()
+			// What was handed on to it before may have been missed.
+			b.handed(driver.HandOff{Name: name})
+		},
+	}
+	b.running.Go(func() { one.keep(ctx) })
+	return part.ready
+}
+
+func (b *inbox) leave(channel string, part *shard) {
+	part.cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shards[channel] == part {
+		delete(b.shards, channel)
+	}
 }
 
 func (b *inbox) restored() {
-	b.store.inboxes.refused.Store(false)
 	b.calls.Lock()
 	defer b.calls.Unlock()
 	b.listener.Restored()
@@ -152,7 +182,11 @@ func (b *inbox) restored() {
 // token.
 func (b *inbox) received(message rueidis.PubSubMessage) {
 	lock, token, _ := strings.Cut(message.Message, "\n")
+	b.handed(driver.HandOff{Name: strings.TrimPrefix(lock, b.store.prefix), Token: token})
+}
+
+func (b *inbox) handed(h driver.HandOff) {
 	b.calls.Lock()
 	defer b.calls.Unlock()
-	b.listener.Handed(driver.HandOff{Name: strings.TrimPrefix(lock, b.store.prefix), Token: token})
+	b.listener.Handed(h)
 }

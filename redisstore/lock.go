@@ -128,15 +128,19 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 		return 0, err
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
+		inbox := req.Inbox
+		if inbox != "" && client.Mode() == rueidis.ClientModeCluster {
+			inbox = shardOf(k, inbox)
+		}
 		r := run{
 			keys: []string{k.lock, k.companion(), k.queue()},
 			args: []string{req.Token, claimTTL},
 		}
 		switch {
 		case req.Tombstone > 0:
-			r.args = append(r.args, req.Inbox, milliseconds(req.Tombstone))
-		case req.Inbox != "":
-			r.args = append(r.args, req.Inbox)
+			r.args = append(r.args, inbox, milliseconds(req.Tombstone))
+		case inbox != "":
+			r.args = append(r.args, inbox)
 		}
 		text, err := call(ctx, client, releaseScript, r).ToString()
 		if err != nil {

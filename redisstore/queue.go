@@ -9,10 +9,12 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
+// inboxArg is where the script enqueue has its inbox.
+const inboxArg = 4
+
 // Enqueue implements driver.Queuer: one script, one round trip. It is
-// ErrUnsupported where an inbox can't be told: if the ACL user lacks the
-// channels, and in a cluster, where a node knows only who is subscribed at
-// itself.
+// ErrUnsupported where an inbox can't be told, because the ACL user lacks the
+// channels, or a cluster the sharded ones of Redis 7.0.
 func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.QueueResult, error) {
 	if req.Mode != driver.Exclusive {
 		return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "a queue is for exclusive holders"}
@@ -29,10 +31,10 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 		},
 	}
 	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
-		switch {
-		case client.Mode() == rueidis.ClientModeCluster:
-			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue in a cluster"}
-		case s.inboxes.refused.Load():
+		if client.Mode() == rueidis.ClientModeCluster {
+			r.args[inboxArg] = s.inboxes.shard(k, req)
+		}
+		if s.inboxes.refused.Load() {
 			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue without the right to subscribe"}
 		}
 		reply, err := call(ctx, client, enqueueScript, r).ToArray()

@@ -12,17 +12,24 @@ import (
 type listened struct {
 	driver.Inbox
 	handed   chan driver.HandOff
+	hints    chan driver.HandOff // without a token
 	restored chan struct{}
 }
 
 // listen returns an inbox that listens.
 func listen(t *testing.T, store *Store) *listened {
 	t.Helper()
-	l := &listened{handed: make(chan driver.HandOff, 100), restored: make(chan struct{}, 100)}
+	l := &listened{
+		handed: make(chan driver.HandOff, 100), hints: make(chan driver.HandOff, 100), restored: make(chan struct{}, 100),
+	}
 	l.Inbox = store.OpenInbox(driver.Listener{
 		Handed: func(h driver.HandOff) {
+			to := l.handed
+			if h.Token == "" {
+				to = l.hints
+			}
 			select {
-			case l.handed <- h:
+			case to <- h:
 			default:
 			}
 		},
@@ -39,6 +46,16 @@ func listens(t *testing.T, l *listened) {
 	case <-l.restored:
 	case <-time.After(patience):
 		t.Fatal("the inbox does not listen")
+	}
+}
+
+// hinted waits until the inbox is told that waiters should look again.
+func hinted(t *testing.T, l *listened) {
+	t.Helper()
+	select {
+	case <-l.hints:
+	case <-time.After(patience):
+		t.Fatal("told no waiter to look again")
 	}
 }
 

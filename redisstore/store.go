@@ -12,6 +12,7 @@
 //	                       acquire any more; a day
 //	lock:~q:{lock:NAME}    who waits for the name, the first first; as long as anybody asks
 //	lock:~i:…              not a key: the channel of an inbox, where a hand-off is told
+//	lock:~q:{lock:NAME}:…  not a key: the same in a cluster, a sharded channel for each name
 //	lock:~s:{lock:NAME}:…  a slot of a job that runs once per slot: who ran it
 //	lock:~r:{lock:NAME}    which slots of that job were begun last; a month
 //
@@ -33,7 +34,8 @@
 //	+zadd +zremrangebyrank +zrevrange
 //
 // where scan is for List, info for the warning about eviction, the third line
-// and the channels are for the queue, and the last line is for slots.
+// and the channels are for the queue, and the last line is for slots. In a
+// cluster the queue needs +spublish +ssubscribe +sunsubscribe in their place.
 package redisstore
 
 import (

@@ -13,8 +13,10 @@ local function handOn(lock, companion, queue, claim, self)
   local first = redis.pcall('ZPOPMIN', queue)
   while first[1] and first[1] ~= self do
     local cut = string.find(first[1], '\n', 1, true)
-    local token = string.sub(first[1], cut + 1)
-    local heard = redis.pcall('PUBLISH', string.sub(first[1], 1, cut - 1), lock .. '\n' .. token)
+    local channel, token = string.sub(first[1], 1, cut - 1), string.sub(first[1], cut + 1)
+    -- In a cluster a waiter has a channel in the slot of the name.
+    local say = string.sub(channel, 1, #queue) == queue and 'SPUBLISH' or 'PUBLISH'
+    local heard = redis.pcall(say, channel, lock .. '\n' .. token)
     if type(heard) == 'number' and heard > 0 then
       local foreign = tonumber(redis.call('HMGET', companion, 'foreign')[1] or 0)
       if foreign > 0 then
