@@ -55,4 +55,7 @@ if holder and #(string.match(holder, '^%x+@') or '') ~= 33 then
     redis.pcall('PEXPIRE', companion, 86400000)
   end
 end
-return {'queued', redis.call('GET', lock), redis.call('PTTL', lock), known, time, before, previous}
+if turn == 'handed' then
+  holder = redis.call('GET', lock)
+end
+return {'queued', holder, redis.call('PTTL', lock), known, time, before, previous}

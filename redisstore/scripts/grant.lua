@@ -50,14 +50,17 @@ end
 -- Holds says that the token is known to hold the name.
 local function grant(known, time, holds)
   local set = not holds and redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-  if not (set and set.ok) then
+  local fresh = set and set.ok
+  if not holds and not fresh then
     -- SET is refused when memory is full, also where the name is not free.
     local holder = redis.call('GET', KEYS[1])
     if holder ~= ARGV[1] then
       return not holder and set or nil
     end
+  end
+  if not fresh then
     mine()
-    if known[1] == holder then
+    if known[1] == ARGV[1] then
       return known[2]
     end
   end
@@ -67,7 +70,7 @@ local function grant(known, time, holds)
   local fence = number(known, time)
   -- After SET, what follows can be refused only by a missing permission; the name
   -- must then not stay locked.
-  if type(fence) == 'table' and set and set.ok then
+  if type(fence) == 'table' and fresh then
     redis.call('DEL', KEYS[1])
   end
   return fence
