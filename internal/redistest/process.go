@@ -81,7 +81,7 @@ func Launch(binary, dir string, options Options) (*Process, error) {
 	s := &Process{options: options, binary: binary, dir: dir}
 	for range startAttempts {
 		var err error
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = FreePort(); err != nil {
 			return nil, err
 		}
 		ready, err := s.start()
@@ -92,9 +92,9 @@ func Launch(binary, dir string, options Options) (*Process, error) {
 	return nil, fmt.Errorf("redis-server did not start on any of %d ports; its last words:\n%s", startAttempts, s.log())
 }
 
-// freePort picks below the range from which systems take the ports of outgoing
+// FreePort picks below the range from which systems take the ports of outgoing
 // connections, so that the port is still free after a restart.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	const lowest, highest = 10000, 32000
 	for range 1000 {
 		port := lowest + rand.IntN(highest-lowest)
