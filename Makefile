@@ -115,6 +115,7 @@ test-deps:
 	/usr/bin/python3 -c 'import redis' 2>/dev/null || python3 -c 'import redis' 2>/dev/null || \
 		missing="$$missing python3-redis"; \
 	command -v spin >/dev/null || missing="$$missing spin"; \
+	PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core"; \
 	echo '#include <stdlib.h>' | $$(go env CC) -E - >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then \

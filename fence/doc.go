@@ -12,7 +12,20 @@
 // (Touch). Otherwise a paused holder can write after a successor has read, and
 // the successor overwrites that write without having seen it.
 //
-// This version has Memory, for a resource that is one process. What the fence
-// protects must be lost with it: a process that starts again has seen no fence,
-// and accepts any.
+// Which package a resource needs depends on where its data is:
+//
+//   - a database: sqlfence (database/sql) or pgxfence, in the writer's own
+//     transaction
+//   - Redis or Valkey: redisfence, in the script that writes
+//   - files of one machine: filefence
+//   - the memory of one process: Memory
+//   - behind HTTP: httpfence, which needs one of the above as its Guard
+//   - an object store, or another place that compares before it writes: Mark.Check
+//
+// This package itself has the errors, the rule (Mark), the interface Guard, and
+// Memory. It imports the standard library only.
+//
+// What the fence protects must not outlive what the resource remembers of it: a
+// resource that has forgotten accepts any fence. So the mark is kept where the
+// data is, and just as durably.
 package fence

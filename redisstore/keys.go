@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfastlock/holdfast/driver"
+	"github.com/holdfastlock/holdfast/internal/redisslot"
 )
 
 // ownMark begins, after the prefix, every key and channel that is not a lock.
@@ -31,10 +32,10 @@ func keysOf(prefix, name string) (keys, error) {
 	if !strings.ContainsAny(k.lock, "{}") {
 		return k, nil
 	}
-	if tag, found := hashTag(k.lock); found {
+	if tag, found := redisslot.Tag(k.lock); found {
 		k.tag = tag
 	}
-	if hashed(k.companion()) != hashed(k.lock) { // and so with the others
+	if redisslot.Hashed(k.companion()) != redisslot.Hashed(k.lock) { // and so with the others
 		return keys{}, &driver.NameError{
 			Name: name,
 			Reason: "can't be kept in one slot of Redis because of its braces; " +
@@ -66,20 +67,4 @@ func (k keys) slot(slot string) string {
 	}
 	// The length keeps job "{t}a" with slot "b:c" apart from "{t}a:b" with "c".
 	return k.prefix + ownMark + "s:{" + k.tag + "}" + strconv.Itoa(len(k.lock)) + ":" + k.lock + ":" + slot
-}
-
-// hashTag returns the part of a key that Redis Cluster hashes in place of the
-// whole: what stands between the first '{' and the next '}', unless empty.
-func hashTag(key string) (tag string, found bool) {
-	_, rest, open := strings.Cut(key, "{")
-	tag, _, closed := strings.Cut(rest, "}")
-	return tag, open && closed && tag != ""
-}
-
-// hashed returns the text from which Redis Cluster computes the key's slot.
-func hashed(key string) string {
-	if tag, found := hashTag(key); found {
-		return tag
-	}
-	return key
 }

@@ -69,7 +69,7 @@ can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`
 	flags.StringVar(&a.config, "config", "", "config file (default $XDG_CONFIG_HOME/holdfast/config.toml, else "+systemConfig+")")
 	flags.Var(&a.connectTimeout, "connect-timeout", "how long to try a store that can't be reached")
 	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(),
-		a.runsCommand(), a.waitCommand(), a.versionCommand())
+		a.runsCommand(), a.waitCommand(), a.fenceCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = completeArguments
 	}

@@ -18,9 +18,9 @@ func addCompletion(root *cobra.Command) {
 
 // completeArguments leaves names to the user: to offer those that are held, a
 // press of a key would ask a store that may be far away or down. After the name
-// of run comes a command, for which the shell completes files.
+// of run and fence check comes a command, for which the shell completes files.
 func completeArguments(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if cmd.Name() == "run" && len(args) > 0 {
+	if (cmd.Name() == "run" || cmd.Name() == "check") && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp

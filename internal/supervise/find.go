@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Exit codes of a command that can't be started, as the shells use them.
@@ -39,6 +40,13 @@ func Find(argv []string) (Command, error) {
 		return Command{shell, append([]string{shell, path}, argv[1:]...)}, nil
 	}
 	return Command{path, argv}, nil
+}
+
+// Exec runs the command in the place of this process, with its environment and
+// the files that may be inherited. It returns only if that is impossible;
+// ExitCode knows the error.
+func (c Command) Exec() error {
+	return &fs.PathError{Op: "exec", Path: c.path, Err: syscall.Exec(c.path, c.args, os.Environ())}
 }
 
 // lookUp is exec.LookPath, with the folders that execvp takes where PATH is not

@@ -4,6 +4,7 @@
 package resource
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -109,7 +110,7 @@ func (s *Server) do(request history.Event) history.Event {
 	decision := request
 	decision.At, decision.Kind = history.Now(), history.Accepted
 	decision.Guarded = strings.HasPrefix(request.Name, Guarded)
-	change := func() error {
+	change := func(context.Context) error {
 		if request.Do == history.Write {
 			s.versions[request.Name]++
 		}
@@ -119,9 +120,9 @@ func (s *Server) do(request history.Event) history.Event {
 	var refused error
 	if decision.Guarded {
 		owner := fmt.Sprintf("%s/%d", request.Process, request.Lease)
-		refused = s.fences.Do(request.Name, owner, request.Fence, change)
+		refused = s.fences.Do(context.Background(), request.Name, owner, request.Fence, change)
 	} else {
-		_ = change() // never fails
+		_ = change(context.Background()) // never fails
 	}
 	answer := history.Event{Outcome: history.OK, Version: decision.Version}
 	if refused != nil {
