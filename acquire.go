@@ -121,17 +121,15 @@ func (a *acquisition) identify() {
 // send asks the store for the name, and, for a call that waits, for a place in
 // its queue.
 func (a *acquisition) send(ctx context.Context) (driver.AcquireResult, error) {
-	if !a.queued {
-		return a.locker.store.Acquire(ctx, a.request)
-	}
-	result, err := a.enqueue(ctx)
-	if errors.Is(err, driver.ErrUnsupported) {
-		a.queued = false
+	if a.queued && !a.locker.inbox.unfit() {
+		result, err := a.enqueue(ctx)
+		if !errors.Is(err, driver.ErrUnsupported) {
+			return result, err
+		}
 		a.giveUpRelay()
 		a.locker.inbox.disable()
-		return a.locker.store.Acquire(ctx, a.request)
 	}
-	return result, err
+	return a.locker.store.Acquire(ctx, a.request)
 }
 
 func (a *acquisition) enqueue(ctx context.Context) (driver.AcquireResult, error) {

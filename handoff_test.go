@@ -389,6 +389,33 @@ func TestWhereTheStoreKeepsNoQueueAfterAllWaitersPoll(t *testing.T) {
 	})
 }
 
+func TestACallLeavesItsPlaceAlsoWhenTheStoreKeepsNoQueueAnyMore(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		lease := w.acquire(w.locker(Config{}), "report")
+		l := w.locker(Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := line(ctx, []*Locker{l})[0]
+		w.fail("enqueue", memstore.Fault{Before: &driver.Error{Kind: driver.ErrUnsupported}})
+		time.Sleep(2 * time.Minute)
+		cancel()
+		if got := <-waiter; got.err == nil {
+			t.Fatal("granted")
+		}
+		time.Sleep(time.Second)
+		if n := len(l.inbox.expected); n != 0 {
+			t.Errorf("%d tokens are expected to be handed the name", n)
+		}
+		w.store.SetFault(nil)
+		probe := driver.QueueRequest{AcquireRequest: driver.AcquireRequest{
+			Name: "report", Token: driver.NewToken("probe"), TTL: time.Minute,
+		}, Keep: time.Minute}
+		if result, err := w.store.Enqueue(t.Context(), probe); err != nil || result.Before != 0 {
+			t.Errorf("%d have a place in the queue, %v", result.Before, err)
+		}
+		lease.Release(t.Context())
+	})
+}
+
 // deaf is a store with a queue, whose inboxes never listen.
 type deaf struct{ *memstore.Store }
 
@@ -438,6 +465,28 @@ func TestFencesGrowAlongTheLine(t *testing.T) {
 		all.Wait()
 		if !slices.IsSorted(fences) || len(slices.Compact(fences)) != 200 {
 			t.Errorf("the fences were %v", fences)
+		}
+	})
+}
+
+func TestAFrozenFirstWaiterDelaysTheNextByItsClaim(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		lease := w.acquire(w.locker(Config{}), "report")
+		frozen := driver.QueueRequest{Inbox: w.store.OpenInbox(driver.Listener{
+			Handed: func(driver.HandOff) {}, Restored: func() {},
+		}).Address(), Keep: time.Hour}
+		frozen.Name, frozen.Token, frozen.TTL = "report", driver.NewToken("frozen"), time.Minute
+		if _, err := w.store.Enqueue(t.Context(), frozen); err != nil {
+			t.Fatal(err)
+		}
+		next := line(t.Context(), w.lockers(1, Config{}))[0]
+		released := time.Now()
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := <-next
+		if after := got.at.Sub(released); got.err != nil || after > driver.Claim+time.Second {
+			t.Errorf("the next had the name %v after the release: %v", after, got.err)
 		}
 	})
 }

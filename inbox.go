@@ -94,6 +94,13 @@ func (b *inbox) disable() {
 	b.closed, b.live = true, false
 }
 
+// unfit says that the inbox is closed or disabled.
+func (b *inbox) unfit() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
 // handed wakes the call that the name was handed on to. A token that nobody here
 // knows belongs to a call that has gone: what it was given goes on at once.
 func (b *inbox) handed(h driver.HandOff) {

@@ -248,7 +248,7 @@ func (l *Lease) sendRelease(ctx context.Context) (answer driver.Answer, err erro
 	t := l.tenure
 	request := driver.ReleaseRequest{Name: t.name, Token: t.token}
 	if t.doubtful {
-		request.Tombstone = tombstone
+		request.Tombstone, request.Inbox = tombstone, t.locker.inbox.address()
 	}
 	err = insist(context.Background(), t.locker.releases.context(ctx), func(ctx context.Context) error {
 		answer, err = t.locker.store.Release(ctx, request)

@@ -31,6 +31,9 @@ const (
 	// before them, so that they do not ask all at once; up to mostBefore of them.
 	afterBefore = 20 * time.Millisecond
 	mostBefore  = 100
+	// afterClaim is the same for the question whether one before has died: of n
+	// waiters two or three ask within its time for each doubling of n.
+	afterClaim = time.Second
 )
 
 // nextPoll returns how long the head waits for a notification before it asks
@@ -53,7 +56,8 @@ func nextPoll(tries int, holder Holder, live bool) time.Duration {
 
 // nextAsk returns how long a call waits in the store's queue for a hand-off
 // before it asks by itself: the first when the holder's time is over, the others
-// when the first must have had its chance.
+// when the first must have had its chance; and these also when those before may
+// have been handed the name, and are dead: nobody is told of that.
 func nextAsk(tries int, holder Holder, before int) time.Duration {
 	switch {
 	case before == 0 && holder.Foreign():
@@ -63,8 +67,9 @@ func nextAsk(tries int, holder Holder, before int) time.Duration {
 	case before == 0:
 		return min(holder.Left+jitter(expirySlack), longestPoll)
 	default:
-		late := jitter(time.Duration(min(before, mostBefore)) * afterBefore)
-		return min(holder.Left+driver.Claim+late, longestPoll)
+		behind := time.Duration(min(before, mostBefore))
+		late := min(holder.Left+jitter(behind*afterBefore), jitter(behind*afterClaim))
+		return min(driver.Claim+late, longestPoll)
 	}
 }
 

@@ -340,10 +340,17 @@ func TestEvery64thReleaseIsOpenIfOthersLockTheNameToo(t *testing.T) {
 // TestOthersAreNotStarved has a queue that is never empty, and somebody who
 // knows nothing of it.
 func TestOthersAreNotStarved(t *testing.T) {
+	t.Run("by many", func(t *testing.T) { othersAreNotStarvedBy(t, 2) })
+	t.Run("by one that follows itself", func(t *testing.T) { othersAreNotStarvedBy(t, 0) })
+}
+
+// othersAreNotStarvedBy a holder and so many waiters, each of which lines up
+// again when it has had its turn.
+func othersAreNotStarvedBy(t *testing.T, n int) {
 	server, store := given(t)
 	inbox := listen(t, store)
 	met(t, server, store, "shared", inbox)
-	waiters := crowd(t, store, "shared", inbox, 2)
+	waiters := crowd(t, store, "shared", inbox, n)
 	var inside, foreign atomic.Int32
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -28,6 +28,10 @@ if withdrawn then
 end
 -- Free, and others before: the last holder may have ended without a release.
 local turn = not holder and handOn(lock, companion, queue, ARGV[7], waiter)
+-- One caller that follows itself must leave others a chance, too.
+if turn == 'free' and previous == 'mine' and opens(companion) then
+  turn = 'open'
+end
 if withdrawn then
   return {'withdrawn'}
 end

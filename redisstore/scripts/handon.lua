@@ -7,6 +7,16 @@
 -- returns  token was met in the last 1024, 'open': the name is to come free for
 -- returns  lockers that can't queue, and the first waiter has kept its place
 
+-- opens says whether the name is to come free. It counts the releases of a name
+-- that others lock, too.
+local function opens(companion)
+  local foreign = tonumber(redis.call('HMGET', companion, 'foreign')[1] or 0)
+  if foreign > 0 then
+    redis.call('HSET', companion, 'foreign', foreign - 1)
+  end
+  return foreign % 64 == 1
+end
+
 -- A waiter is the channel of its inbox and its token, with a line's end between.
 local function handOn(lock, companion, queue, claim, self)
   -- ZPOPMIN comes first: after it SET is not refused when memory is full.
@@ -18,11 +28,7 @@ local function handOn(lock, companion, queue, claim, self)
     local say = string.sub(channel, 1, #queue) == queue and 'SPUBLISH' or 'PUBLISH'
     local heard = redis.pcall(say, channel, lock .. '\n' .. token)
     if type(heard) == 'number' and heard > 0 then
-      local foreign = tonumber(redis.call('HMGET', companion, 'foreign')[1] or 0)
-      if foreign > 0 then
-        redis.call('HSET', companion, 'foreign', foreign - 1)
-      end
-      if foreign % 64 == 1 then
+      if opens(companion) then
         redis.call('ZADD', queue, first[2], first[1])
         return 'open'
       end
