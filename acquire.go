@@ -29,6 +29,8 @@ type acquisition struct {
 	before int    // how many were before it there
 	relay  *relay // the release that goes along with the next request
 	place  place  // in the queue of this process
+	// replicas is how many are known to have the grant.
+	replicas int
 }
 
 func (l *Locker) newAcquisition(parent context.Context, name string, opts []AcquireOption) (*acquisition, error) {
@@ -108,6 +110,7 @@ func (a *acquisition) ask(ctx context.Context, limit time.Duration) (*Lease, err
 	case !result.Granted:
 		return nil, a.heldBy(result.State)
 	}
+	a.replicas = result.Replicas
 	return a.grant(sent, heard, result.Fence)
 }
 
@@ -142,7 +145,7 @@ func (a *acquisition) enqueue(ctx context.Context) (driver.AcquireResult, error)
 	result, err := b.queuer.Enqueue(ctx, request)
 	switch {
 	case a.relay == nil:
-	case err == nil:
+	case err == nil, result.Previous != 0:
 		a.relay.heard(result.Previous)
 		a.relay = nil
 	case driver.Unknown(err):
@@ -163,7 +166,7 @@ func (a *acquisition) window(sent instant) window { return newWindow(sent, a.set
 func (a *acquisition) grant(sent, heard instant, fence int64) (*Lease, error) {
 	t := &tenure{
 		locker: a.locker, name: a.request.Name, token: a.request.Token, settings: a.settings,
-		granted: sent, doubtful: a.unheard, index: -1, spare: a.request.Fences - 1,
+		granted: sent, replicas: a.replicas, doubtful: a.unheard, index: -1, spare: a.request.Fences - 1,
 	}
 	t.window = t.limited(a.window(sent))
 	lease := a.leaseOf(t, fence, sent)

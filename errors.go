@@ -108,7 +108,9 @@ type LostError struct {
 	// Fence is the fencing token of the lease that was lost.
 	Fence  int64
 	Reason LostReason
-	// Err is the last failure of a renewal, where that was why; may be nil.
+	// Err is the last failure of a renewal, where that was why, or what the store
+	// knows of how the lock came to be gone: that the server has evicted keys. It may
+	// be nil.
 	Err error
 }
 

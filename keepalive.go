@@ -153,8 +153,12 @@ func (k *keeper) markLost(l *Lease, reason LostReason) (first bool) {
 	}
 	t := l.tenure
 	l.lost = &LostError{Name: t.name, Fence: l.fence, Reason: reason}
-	if reason == LostExpired {
+	switch reason {
+	case LostExpired:
 		l.lost.Err = t.failure
+	case LostGone:
+		l.lost.Err = t.why
+	default: // the reason says it all
 	}
 	if l.phase == held {
 		k.schedule.drop(t)
@@ -251,6 +255,7 @@ func (k *keeper) settle(t *tenure, sent instant, ttl time.Duration, result drive
 		t.window = t.window.later(t.limited(newWindow(sent, ttl)), now)
 		t.plan(now)
 	default:
+		t.why = result.Why
 		k.mu.Unlock()
 		return k.loseTenure(t, reasonOf(result.Answer))
 	}

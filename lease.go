@@ -89,6 +89,11 @@ func (l *Lease) Token() string {
 // notice its loss. It is 0 for a lease acquired WithoutFence.
 func (l *Lease) Fence() int64 { return l.fence }
 
+// Replicated returns how many replicas were known to have the grant when it was
+// given: 0 unless the store is configured to wait for some. It says nothing of
+// the renewals since.
+func (l *Lease) Replicated() int { return l.tenure.replicas }
+
 // Context returns a context that ends when the lease is no longer trusted, with
 // a *LostError as its cause, and when it is released. It has the values of the
 // context given to Acquire but does not end with that; the context that Do

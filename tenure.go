@@ -24,6 +24,7 @@ type tenure struct {
 	token    string
 	settings settings
 	granted  instant // when the request that was granted was sent
+	replicas int     // that are known to have the grant
 	// doubtful says that another request with this token may still be on its
 	// way to the store: the release must leave a tombstone.
 	doubtful bool
@@ -35,6 +36,7 @@ type tenure struct {
 	private bool   // its token was asked for
 	window  window
 	failure error // of the last renewal
+	why     error // what the store knows of how the name came to be gone
 	sending bool  // a renewal is under way
 	due     time.Time
 	index   int // in the schedule; -1 outside

@@ -130,6 +130,9 @@ type AcquireResult struct {
 	// larger than all those of every earlier grant of the name. Zero without a
 	// grant, or with NoFence.
 	Fence int64
+	// Replicas is how many replicas are known to have the grant, where the store
+	// is configured to wait for some; else 0.
+	Replicas int
 	// State is what stood in the way. Only set when Granted is false.
 	State State
 }
@@ -146,6 +149,9 @@ type ExtendRequest struct {
 type ExtendResult struct {
 	// Answer is Mine when the lease was extended. Meaningless with Err.
 	Answer Answer
+	// Why is what the store knows of how the name came to be Gone, for people;
+	// may be nil.
+	Why error
 	// Err says why there is no answer; the lease may or may not have been
 	// extended.
 	Err error

@@ -59,7 +59,8 @@ type QueueResult struct {
 	Before int
 	// Previous is what became of QueueRequest.Previous; 0 without one. It is
 	// Gone or Taken also if an earlier request of the same kind, not answered,
-	// has released it.
+	// has released it. It is set beside an error too if the store released it
+	// and took the grant of Token back.
 	Previous Answer
 }
 

@@ -42,11 +42,9 @@ func Store(ctx context.Context, url string, opts Options) (driver.Store, io.Clos
 }
 
 func openRedis(where location, opts Options) (driver.Store, io.Closer, error) {
-	store, err := redisstore.New(redisstore.Options{
-		Client: *where.redis,
-		Prefix: where.prefix,
-		Warn:   opts.Warn,
-	})
+	options := where.safety
+	options.Client, options.Prefix, options.Warn = *where.redis, where.prefix, opts.Warn
+	store, err := redisstore.New(options)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -23,6 +24,7 @@ func TestAGoodURLIsUnderstood(t *testing.T) {
 		"redis://user:p%40ss@[::1]:6379",
 		"rediss://:secret@example.org?skip_verify=true",
 		"unix:///run/redis.sock?db=2&prefix=app:",
+		"redis://localhost?wait_replicas=1&wait_fsync=false&no_eviction=required",
 	} {
 		if _, err := parse(text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -39,6 +41,11 @@ func TestAURLSaysWhereItsServerIs(t *testing.T) {
 	if got.InitAddress[0] != "db.example:6380" || got.Username != "me" || got.Password != "p@ss" || got.SelectDB != 3 || where.prefix != "app:" {
 		t.Errorf("got %v %q %q db %d prefix %q", got.InitAddress, got.Username, got.Password, got.SelectDB, where.prefix)
 	}
+	where, err = parse("redis://host?no_eviction=required&wait_replicas=2&wait_fsync=true&wait_timeout=1s")
+	safe := where.safety
+	if err != nil || !safe.RequireNoEviction || safe.WaitReplicas != 2 || !safe.WaitFsync || safe.WaitTimeout != time.Second {
+		t.Errorf("got %+v, %v", safe, err)
+	}
 	if where, err = parse("sqlite:///a%20b/c.db"); err != nil || where.path != "/a b/c.db" {
 		t.Errorf("got path %q, %v", where.path, err)
 	}
@@ -46,29 +53,35 @@ func TestAURLSaysWhereItsServerIs(t *testing.T) {
 
 func TestABadURLIsOneLineThatSaysWhatToDo(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "scheme://",
-		"localhost:6379":                    "scheme://",
-		"redis:localhost":                   "scheme://",
-		"mysql://host":                      "unknown scheme",
-		"redis+sentinel://a,b/main":         "not supported by this version; it supports local",
-		"redis+cluster://a,b":               "not supported by this version",
-		"quorum+redis://a,b,c":              "not supported by this version",
-		"postgres://host/db":                "not supported by this version",
-		"sqlite://relative.db":              "absolute path",
-		"sqlite:///":                        "absolute path",
-		"sqlite:///a.db?mode=ro":            "no parameters",
-		"redis://:hunter2/x@host":           "%2F",
-		"redis://:hunter2#x@host":           "%2F",
-		"redis://:hunter2%@host":            "%25",
-		"redis://host/main":                 "number of a database",
-		"redis://host/-1":                   "number of a database",
-		"redis://host:70000":                "port",
-		"redis://host1,host2":               "one server",
-		"redis://host?prefix=a&addr=other":  "unknown parameter",
-		"redis://host?db=x":                 "db must be a number",
-		"rediss://host?skip_verify=perhaps": "skip_verify",
-		"unix://run/redis.sock":             "unix:///path",
-		"redis://host\n":                    "control character",
+		"":                                              "scheme://",
+		"localhost:6379":                                "scheme://",
+		"redis:localhost":                               "scheme://",
+		"mysql://host":                                  "unknown scheme",
+		"redis+sentinel://a,b/main":                     "not supported by this version; it supports local",
+		"redis+cluster://a,b":                           "not supported by this version",
+		"quorum+redis://a,b,c":                          "not supported by this version",
+		"postgres://host/db":                            "not supported by this version",
+		"sqlite://relative.db":                          "absolute path",
+		"sqlite:///":                                    "absolute path",
+		"sqlite:///a.db?mode=ro":                        "no parameters",
+		"redis://:hunter2/x@host":                       "%2F",
+		"redis://:hunter2#x@host":                       "%2F",
+		"redis://:hunter2%@host":                        "%25",
+		"redis://host/main":                             "number of a database",
+		"redis://host/-1":                               "number of a database",
+		"redis://host:70000":                            "port",
+		"redis://host1,host2":                           "one server",
+		"redis://host?prefix=a&addr=other":              "unknown parameter",
+		"redis://host?db=x":                             "db must be a number",
+		"rediss://host?skip_verify=perhaps":             "skip_verify",
+		"redis://host?no_eviction=true":                 "required",
+		"redis://host?wait_replicas=0":                  "from 1",
+		"redis://host?wait_replicas=all":                "from 1",
+		"redis://host?wait_fsync=always":                "true or false",
+		"redis://host?wait_timeout=1s":                  "wait_timeout without wait_replicas",
+		"redis://host?wait_fsync=true&wait_timeout=200": "such as 200ms",
+		"unix://run/redis.sock":                         "unix:///path",
+		"redis://host\n":                                "control character",
 	} {
 		_, err := parse(text)
 		if !errors.Is(err, driver.ErrMisconfigured) {

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/redisstore"
 )
 
 const supported = "local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock"
@@ -23,6 +26,9 @@ type location struct {
 	// redis is nil for the embedded store.
 	redis  *rueidis.ClientOption
 	prefix string
+	// safety has what a grant of Redis must wait for, and whether its server may
+	// evict.
+	safety redisstore.Options
 }
 
 // parse reads a URL. Its errors quote the scheme and the names of parameters
@@ -76,6 +82,10 @@ func parseRedis(text, rest string) (location, error) {
 	if err != nil {
 		return location{}, err
 	}
+	safety, err := safetyOf(query)
+	if err != nil {
+		return location{}, err
+	}
 	if err := checkPlace(u); err != nil {
 		return location{}, err
 	}
@@ -86,13 +96,13 @@ func parseRedis(text, rest string) (location, error) {
 	if err != nil {
 		return location{}, bad("its parameters can't be read; skip_verify is true or false")
 	}
-	return location{redis: &option, prefix: query.Get("prefix")}, nil
+	return location{redis: &option, prefix: query.Get("prefix"), safety: safety}, nil
 }
 
 // parameters returns the query, of which only these are known: others of the
 // client library could break what the store relies on.
 func parameters(u *url.URL) (url.Values, error) {
-	known := []string{"prefix", "db", "protocol", "skip_verify"}
+	known := []string{"prefix", "db", "protocol", "skip_verify", "wait_replicas", "wait_fsync", "wait_timeout", "no_eviction"}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Fragment != "" {
 		return nil, bad("what follows the ? can't be read; write # & %% in it as %%23 %%26 %%25")
@@ -106,6 +116,37 @@ func parameters(u *url.URL) (url.Values, error) {
 		return nil, bad("db must be a number")
 	}
 	return query, nil
+}
+
+// safetyOf reads the parameters that make a store of Redis safer.
+func safetyOf(query url.Values) (options redisstore.Options, err error) {
+	if query.Has("no_eviction") {
+		options.RequireNoEviction = true
+		if query.Get("no_eviction") != "required" {
+			return options, bad("no_eviction has the one value required")
+		}
+	}
+	if query.Has("wait_replicas") {
+		if options.WaitReplicas, err = strconv.Atoi(query.Get("wait_replicas")); err != nil || options.WaitReplicas < 1 {
+			return options, bad("wait_replicas must be a number from 1")
+		}
+	}
+	if query.Has("wait_fsync") {
+		if options.WaitFsync, err = strconv.ParseBool(query.Get("wait_fsync")); err != nil {
+			return options, bad("wait_fsync is true or false")
+		}
+	}
+	if !query.Has("wait_timeout") {
+		return options, nil
+	}
+	options.WaitTimeout, err = time.ParseDuration(query.Get("wait_timeout"))
+	switch {
+	case err != nil || options.WaitTimeout <= 0:
+		return options, bad("wait_timeout must be a time such as 200ms")
+	case options.WaitReplicas == 0 && !options.WaitFsync:
+		return options, bad("wait_timeout without wait_replicas or wait_fsync: nothing is waited for")
+	}
+	return options, nil
 }
 
 // checkPlace checks what names the server.

@@ -15,6 +15,8 @@ var errClosed = errors.New("the store is closed")
 type connection struct {
 	option rueidis.ClientOption
 	warn   func(text string)
+	life   context.Context // ends with close
+	end    context.CancelFunc
 
 	// ready is the client while calls may use it directly: one that is
 	// connected to its server. Nil before, and after a connection was lost.
@@ -38,6 +40,7 @@ type attempt struct {
 func newConnection(option rueidis.ClientOption, warn func(string)) *connection {
 	c := &connection{option: option, warn: warn}
 	c.option.DialCtxFn = c.watched(dialFunc(option))
+	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
 
@@ -51,6 +54,17 @@ func ask[T any](ctx context.Context, c *connection, fn func(context.Context, rue
 		} else {
 			value, err = askConnecting(ctx, c, fn)
 		}
+	}
+	return value, c.failure(ctx, err)
+}
+
+// askApart is ask for what must come to its end also if the context ends before:
+// it is a call of its own.
+func askApart[T any](ctx context.Context, c *connection, fn func(context.Context, rueidis.Client) (T, error)) (T, error) {
+	var value T
+	err := ctx.Err()
+	if err == nil {
+		value, err = askConnecting(ctx, c, fn)
 	}
 	return value, c.failure(ctx, err)
 }
@@ -105,6 +119,9 @@ func (c *connection) start(fn func()) bool {
 // that the calls that follow need not connect. In a cluster there may be no
 // connection yet to the node of the next call, so all calls come this way.
 func (c *connection) connected() (rueidis.Client, error) {
+	if client := c.ready.Load(); client != nil {
+		return *client, nil
+	}
 	losses := c.lossesSoFar()
 	client, err := c.connect()
 	if err != nil || client.Mode() == rueidis.ClientModeCluster {
@@ -164,6 +181,7 @@ func (c *connection) close() {
 	c.ready.Store(nil)
 	client := c.client
 	c.mu.Unlock()
+	c.end()
 	if client != nil {
 		client.Close()
 	}

@@ -45,6 +45,7 @@ var phrases = []struct {
 	{"max number of clients", fault{driver.ErrUnreachable, "the server has no connection left: see maxclients"}},
 	{"ACL failure in script", faults["NOPERM"]},
 	{"DB index", fault{driver.ErrMisconfigured, "the server has no database of this number"}},
+	{"appendonly is disabled", fault{driver.ErrMisconfigured, "to wait for the disk needs appendonly yes"}},
 	{"unknown command", fault{driver.ErrRefused, "the server lacks or forbids this command, which holdfast needs"}},
 }
 
@@ -78,7 +79,7 @@ func faultOf(text string) fault {
 
 // failure turns an error of the client into one of driver's.
 func (c *connection) failure(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, driver.ErrWithdrawn) || errors.Is(err, driver.ErrUnsupported) {
+	if known := (*driver.Error)(nil); err == nil || errors.Is(err, driver.ErrWithdrawn) || errors.As(err, &known) {
 		return err
 	}
 	if said := (*rueidis.RedisError)(nil); errors.As(err, &said) {

@@ -2,28 +2,94 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfastlock/holdfast/driver"
 )
+
+// noEviction is the policy under which a server refuses writes instead of
+// dropping keys. Where maxmemory is 0 the policy does nothing, but that can be
+// changed at any time: the policy counts.
+const noEviction = "noeviction"
+
+// evictingPolicy returns the maxmemory-policy of a server that may evict keys,
+// or "" if there is none; an error if a server does not say.
+func evictingPolicy(ctx context.Context, client rueidis.Client) (string, error) {
+	var unknown error
+	for _, node := range client.Nodes() {
+		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		_, rest, found := strings.Cut(info, "maxmemory_policy:")
+		policy, _, _ := strings.Cut(rest, "\r\n")
+		switch {
+		case err != nil:
+			unknown = err
+		case !found:
+			unknown = &driver.Error{Kind: driver.ErrMisconfigured, Err: errors.New("the server does not say its maxmemory-policy")}
+		case policy != noEviction:
+			return policy, nil
+		}
+	}
+	return "", unknown
+}
 
 // warnOfEviction calls warn if a server may evict keys. That it can't be found
 // out is no reason not to lock.
 func warnOfEviction(client rueidis.Client, warn func(string)) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for _, node := range client.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-		if err != nil {
-			continue
-		}
-		_, rest, found := strings.Cut(info, "maxmemory_policy:")
-		policy, _, _ := strings.Cut(rest, "\r\n")
-		if found && policy != "noeviction" {
-			warn("Redis has maxmemory-policy " + policy + ": when memory is full it may drop a lock that is held, " +
-				"and then two hold it; CONFIG SET maxmemory-policy noeviction, or use a server of its own for locks")
-			return
+	if policy, _ := evictingPolicy(ctx, client); policy != "" {
+		warn("Redis has maxmemory-policy " + policy + ": when memory is full it may drop a lock that is held, " +
+			"and then two hold it; CONFIG SET maxmemory-policy noeviction, or use a server of its own for locks")
+	}
+}
+
+// lookEvery is how long a look at the policy holds: it can be changed at run
+// time.
+const lookEvery = 10 * time.Second
+
+// evictionGuard keeps grants from servers that may evict them.
+type evictionGuard struct {
+	mu     sync.Mutex
+	looked time.Time // when the policy was last found right
+	losses int       // of connections until then: another server may be there since
+}
+
+// look returns an error if a server may evict keys, or that can't be found out.
+// A nil guard guards nothing.
+func (g *evictionGuard) look(ctx context.Context, c *connection) error {
+	if g == nil || g.fresh(c) {
+		return nil
+	}
+	losses, began := c.lossesSoFar(), time.Now()
+	policy, err := ask(ctx, c, evictingPolicy)
+	var refused *driver.Error
+	switch {
+	case errors.As(err, &refused) && errors.Is(err, driver.ErrRefused):
+		return &driver.Error{Kind: driver.ErrRefused, Err: refused.Err, Hint: "to require noeviction needs INFO: ACL SETUSER … +info"}
+	case err != nil:
+		return err
+	case policy != "":
+		return &driver.Error{
+			Kind: driver.ErrMisconfigured,
+			Err:  fmt.Errorf("the server has maxmemory-policy %s and may drop a lock that is held", policy),
+			Hint: "CONFIG SET maxmemory-policy noeviction, or use a server of its own for locks",
 		}
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.looked, g.losses = began, losses
+	return nil
+}
+
+func (g *evictionGuard) fresh(c *connection) bool {
+	losses := c.lossesSoFar()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.losses == losses && !g.looked.IsZero() && time.Since(g.looked) < lookEvery
 }

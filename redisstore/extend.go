@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -90,11 +92,22 @@ func (s *Store) extendResults(ctx context.Context, reply rueidis.RedisResult, le
 	for i := range results {
 		if err != nil {
 			results[i].Err = s.connection.failure(ctx, err)
-		} else if answer, known := answers[texts[i]]; known {
-			results[i].Answer = answer
 		} else {
-			results[i].Err = s.connection.refusal(texts[i])
+			results[i] = s.extendResult(texts[i])
 		}
 	}
 	return results
+}
+
+func (s *Store) extendResult(text string) driver.ExtendResult {
+	word, eviction, _ := strings.Cut(text, " ")
+	answer, known := answers[word]
+	switch {
+	case !known:
+		return driver.ExtendResult{Err: s.connection.refusal(text)}
+	case eviction != "":
+		return driver.ExtendResult{Answer: answer, Why: errors.New("the server has evicted keys: " + eviction)}
+	default:
+		return driver.ExtendResult{Answer: answer}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -240,6 +241,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"open brace":   {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a{"},
 		"line's end":   {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a\n"},
 		"closed brace": {Client: rueidis.ClientOption{InitAddress: address}, Prefix: "a}"},
+		"few replicas": {Client: rueidis.ClientOption{InitAddress: address}, WaitReplicas: -1},
+		"wait for nil": {Client: rueidis.ClientOption{InitAddress: address}, WaitTimeout: time.Second},
 	} {
 		_, err := New(options)
 		wantKind(t, err, driver.ErrMisconfigured)

@@ -22,6 +22,7 @@ func milliseconds(d time.Duration) string {
 // With NoFence it is the bare SET NX PX, one plain command, and one more to
 // learn who holds a name that was refused. That command knows nothing of
 // tombstones: a withdrawn acquire that arrives late locks the name for its TTL.
+// Where a grant waits for replicas it is the script all the same.
 func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.AcquireResult, error) {
 	if req.Mode != driver.Exclusive {
 		return driver.AcquireResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "redisstore has no shared locks"}
@@ -30,27 +31,22 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 	if err != nil {
 		return driver.AcquireResult{}, err
 	}
-	if req.NoFence {
+	if req.NoFence && !s.durability.wanted() {
 		return s.acquireBare(ctx, k, req)
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.AcquireResult, error) {
-		r := run{
-			keys: []string{k.lock, k.companion()},
-			args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
-		}
+	r := run{
+		keys: []string{k.lock, k.companion()},
+		args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
+	}
+	result, err := s.grant(ctx, req, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
 		reply, err := call(ctx, client, acquireScript, r).ToMessage()
-		switch {
-		case err != nil:
-			return driver.AcquireResult{}, err
-		case reply.IsString():
-			return granted(req, reply)
-		}
-		parts, err := reply.ToArray()
 		if err != nil {
-			return driver.AcquireResult{}, err
+			return driver.QueueResult{}, err
 		}
-		return acquireResult(req, parts)
+		result, err := acquireAnswer(req, reply)
+		return driver.QueueResult{AcquireResult: result}, err
 	})
+	return result.AcquireResult, err
 }
 
 // fences is how the scripts are told how many fencing tokens to reserve.
@@ -70,6 +66,18 @@ func granted(req driver.AcquireRequest, last rueidis.RedisMessage) (driver.Acqui
 	return driver.AcquireResult{Granted: err == nil, Fence: req.First(fence)}, err
 }
 
+// acquireAnswer reads the answer of the script acquire.
+func acquireAnswer(req driver.AcquireRequest, reply rueidis.RedisMessage) (driver.AcquireResult, error) {
+	if reply.IsString() {
+		return granted(req, reply)
+	}
+	parts, err := reply.ToArray()
+	if err != nil {
+		return driver.AcquireResult{}, err
+	}
+	return acquireResult(req, parts)
+}
+
 func acquireResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
 	switch status, _ := reply[0].ToString(); status {
 	case "granted":
@@ -84,6 +92,9 @@ func acquireResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (dri
 
 // acquireBare repeats once if the name came free between its two commands.
 func (s *Store) acquireBare(ctx context.Context, k keys, req driver.AcquireRequest) (driver.AcquireResult, error) {
+	if err := s.eviction.look(ctx, s.connection); err != nil {
+		return driver.AcquireResult{}, err
+	}
 	var state driver.State
 	for range 2 {
 		granted, err := s.setNX(ctx, k.lock, req)

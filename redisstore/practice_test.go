@@ -16,7 +16,12 @@ import (
 // would have it.
 func locker(t *testing.T, address string, config holdfast.Config) *holdfast.Locker {
 	t.Helper()
-	l, err := holdfast.New(open(t, address), config)
+	return lockerOn(t, open(t, address), config)
+}
+
+func lockerOn(t *testing.T, store *Store, config holdfast.Config) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(store, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 			req.Inbox, milliseconds(req.Keep), claimTTL, req.Previous,
 		},
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
+	return s.grant(ctx, req.AcquireRequest, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
 		if client.Mode() == rueidis.ClientModeCluster {
 			r.args[inboxArg] = s.inboxes.shard(k, req)
 		}

@@ -33,9 +33,10 @@
 //	+zadd +zrank +zrem +zpopmin +publish +subscribe +unsubscribe
 //	+zadd +zremrangebyrank +zrevrange
 //
-// where scan is for List, info for the warning about eviction, the third line
+// where scan is for List, info for what is said about eviction, the third line
 // and the channels are for the queue, and the last line is for slots. In a
-// cluster the queue needs +spublish +ssubscribe +sunsubscribe in their place.
+// cluster the queue needs +spublish +ssubscribe +sunsubscribe in their place. To
+// wait for replicas needs +wait or +waitaof too.
 package redisstore
 
 import (
@@ -66,6 +67,23 @@ type Options struct {
 	// that it may drop a lock that is held. It is called on a goroutine of the
 	// store and should return soon.
 	Warn func(text string)
+	// RequireNoEviction has Acquire and Enqueue refuse, with an error that
+	// matches driver.ErrMisconfigured, while the maxmemory-policy of a server is
+	// another than noeviction, whatever its maxmemory is. It is looked up before
+	// the first grant, every 10 s, and after a connection was lost; the ACL user
+	// needs +info. Nothing is warned of then.
+	RequireNoEviction bool
+	// WaitReplicas is how many replicas must have a grant before it counts, by
+	// WAIT. If they have not within WaitTimeout, the name is released and the
+	// error matches driver.ErrRefused. Extensions and slots are not waited for.
+	WaitReplicas int
+	// WaitFsync has a grant count when it is on the disk of the server, which
+	// needs appendonly, and on those of WaitReplicas replicas, by WAITAOF: Redis
+	// 7.2 or Valkey.
+	WaitFsync bool
+	// WaitTimeout is how long a grant waits for that; 0 means 200 ms. It is part
+	// of the time for which the lease is trusted: keep it well below the TTL.
+	WaitTimeout time.Duration
 }
 
 // Store keeps locks in Redis or Valkey. It implements driver.Store,
@@ -75,6 +93,8 @@ type Store struct {
 	prefix     string
 	connection *connection
 	inboxes    inboxes
+	eviction   *evictionGuard // nil unless required
+	durability durability
 }
 
 var (
@@ -93,10 +113,13 @@ func New(options Options) (*Store, error) {
 	if err := check(options); err != nil {
 		return nil, &driver.Error{Kind: driver.ErrMisconfigured, Err: err}
 	}
-	return &Store{
-		prefix:     options.Prefix,
-		connection: newConnection(withDefaults(options.Client), options.Warn),
-	}, nil
+	s := &Store{prefix: options.Prefix, durability: durabilityOf(options)}
+	if options.RequireNoEviction {
+		options.Warn = nil
+		s.eviction = &evictionGuard{}
+	}
+	s.connection = newConnection(withDefaults(options.Client), options.Warn)
+	return s, nil
 }
 
 func check(options Options) error {
@@ -108,6 +131,9 @@ func check(options Options) error {
 		return errors.New("DialFn and DisableTCPNoDelay can't be used; use DialCtxFn")
 	case client.ReplicaOnly || client.SendToReplicas != nil:
 		return errors.New("locks are kept on the primary: ReplicaOnly and SendToReplicas can't be used")
+	}
+	if err := checkWait(options); err != nil {
+		return err
 	}
 	if strings.Contains(options.Prefix, "\n") { // which parts the messages of a queue
 		return errors.New("the prefix has a line's end")

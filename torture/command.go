@@ -61,6 +61,7 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 	flags.DurationVar(&o.length, "for", 30*time.Second, "how long the workers work")
 	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "the same `number` makes the same faults at the same times")
 	flags.StringVar(&o.store, "store", "redis", "redis, or local for the embedded store")
+	flags.StringVar(&o.parameters, "parameters", "", "`parameters` of the store's URL for redis, as wait_replicas=1")
 	faults := flags.String("faults", "all", "all, none, lossless, list, or `kinds` divided by commas")
 	flags.StringVar(&o.worker, "worker", "", "`path` of a worker, for a mutant or another library; see package worker")
 	flags.BoolVar(&o.fenceless, "fenceless", false, "the library of -worker has no fences: check only what needs none")
@@ -81,6 +82,8 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 		return o, out, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.store != "redis" && o.store != "local":
 		return o, out, fmt.Errorf("-store %s is neither redis nor local: servers are always the run's own", o.store)
+	case o.parameters != "" && o.store != "redis":
+		return o, out, fmt.Errorf("-parameters are for the URL of -store redis, not %s", o.store)
 	case o.workers < 1 || o.clients < 1 || o.length <= 0 || o.ttl < 100*time.Millisecond:
 		return o, out, errors.New("-workers and -clients are at least 1, -for is more than 0, -ttl at least 100ms")
 	}

@@ -57,6 +57,9 @@ func (l *locker) Acquire(ctx context.Context, request worker.Request) (worker.Le
 	if request.Plain {
 		opts = append(opts, holdfast.WithoutKeepAlive())
 	}
+	if request.LockDelay > 0 {
+		opts = append(opts, holdfast.WithLockDelay(request.LockDelay))
+	}
 	held, err := l.Locker.Acquire(ctx, request.Name, opts...)
 	if err != nil {
 		return nil, err

@@ -190,6 +190,7 @@ func TestARunThatProvesNothingExitsWith2(t *testing.T) {
 		"no worker":                {append(local, "-worker", filepath.Join(t.TempDir(), "none")), "none"},
 		"no time for a fault":      {[]string{"-for", "2s", "-store", "local", "-worker", script(t, "exec cat >/dev/null\n")}, "too short"},
 		"an unknown kind":          {[]string{"-faults", "SIGKILL,earthquake"}, `"earthquake"`},
+		"parameters of a file":     {[]string{"-store", "local", "-parameters", "wait_replicas=1"}, "-parameters are for"},
 		"somebody's server":        {[]string{"-store", "redis://host"}, "the run's own"},
 		"a stray word":             {[]string{"10s"}, `"10s"`},
 	} {

@@ -29,6 +29,8 @@ type options struct {
 	workers int
 	clients int // of each worker
 	ttl     time.Duration
+	// parameters are what follows the ? of a server's URL; may be empty.
+	parameters string
 	// fenceless is for workers of another library; see check.Rules.
 	fenceless bool
 	names     worker.Names
@@ -40,7 +42,7 @@ type options struct {
 
 // allNames make every kind of work.
 var allNames = worker.Names{
-	Locks: []string{"a", "b", "c", "d", "e", "f"}, Queues: []string{"queue"},
+	Locks: []string{"a", "b", "c", "d"}, Delayed: []string{"late1", "late2"}, Queues: []string{"queue"},
 	Registers: []string{"x", "y"}, Jobs: []string{"job", "every"},
 }
 
@@ -70,7 +72,7 @@ func (o options) rules() check.Rules {
 		// A request waits for the worst of each lane: in a process that is
 		// stopped, in the network, and before a server that is stopped.
 		Linger:   o.storeTimeout(),
-		Recovery: 2*o.ttl + 2*time.Second,
+		Recovery: 2*o.ttl + 2*time.Second + worker.LockDelay(o.ttl),
 	}
 	longest := make(map[nemesis.Lane]time.Duration)
 	for _, kind := range o.kinds {
@@ -200,6 +202,9 @@ func (r *run) newWorker(n int) (*process, error) {
 	store := "sqlite://" + filepath.Join(r.dir, "locks.db")
 	if r.servers != nil {
 		store = r.servers.url(n)
+		if r.options.parameters != "" {
+			store += "?" + r.options.parameters
+		}
 	}
 	return &process{
 		binary: r.options.worker, number: n, clock: clock, record: r.heardFrom(n),

@@ -3,7 +3,23 @@
 -- not touch the others. PEXPIRE is not refused when memory is full, as SET is.
 -- KEYS[2i-1] the lock, KEYS[2i] its companion
 -- ARGV[3i-2] token, ARGV[3i-1] TTL in ms, ARGV[3i] companion's TTL in ms
--- returns one text for each lease: 'mine', 'gone', 'taken', or an error's text
+-- returns one text for each lease: 'mine', 'gone', 'taken', or an error's text. If the server
+-- returns has evicted keys, 'gone' is followed by how many and by its policy
+
+-- It is looked up once a run, and left out where INFO is not allowed.
+local gone
+local function whyGone()
+  if not gone then
+    local stats, memory = redis.pcall('INFO', 'stats'), redis.pcall('INFO', 'memory')
+    local evicted = type(stats) == 'string' and string.match(stats, 'evicted_keys:(%d+)') or '0'
+    local policy = type(memory) == 'string' and string.match(memory, 'maxmemory_policy:(%S+)') or 'unknown'
+    gone = 'gone'
+    if evicted ~= '0' then
+      gone = 'gone maxmemory-policy ' .. policy .. ', evicted_keys ' .. evicted
+    end
+  end
+  return gone
+end
 
 local function extend(lock, companion, token, ttl, keep)
   local holder = redis.pcall('GET', lock)
@@ -11,7 +27,7 @@ local function extend(lock, companion, token, ttl, keep)
     return holder.err
   end
   if not holder then
-    return 'gone'
+    return whyGone()
   end
   if holder ~= token then
     return 'taken'

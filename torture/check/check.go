@@ -17,15 +17,15 @@ const (
 // Rules are what the checkers must know of the run.
 type Rules struct {
 	// TTL is the longest time for which a store keeps a lease that nothing
-	// extends: the largest TTL in use, with the lock delay.
+	// extends: the largest TTL in use. A lock delay comes to it.
 	TTL time.Duration
 	// Linger is how long a request can be on its way to a server: the delay of
 	// the proxy and the time of the client's repetitions, or by how much a
 	// server's clock is set back, which keeps what it has for longer.
 	Linger time.Duration
 	// Recovery is how long a name that is wanted may stay without a holder when
-	// no server is disturbed: the TTL of a dead holder, the claim of a dead
-	// waiter (2 s), and what a machine under load needs.
+	// no server is disturbed: the TTL of a dead holder and its lock delay, the
+	// claim of a dead waiter (2 s), and what a machine under load needs.
 	Recovery time.Duration
 	// Losses are the kinds of faults that make a server forget leases, or end
 	// them early: they excuse two holders.
@@ -50,6 +50,7 @@ const (
 	LostUpdate      = "lost update"     // a guarded write was overwritten unread
 	StaleWrite      = "stale write"     // a guarded resource took a fence older than one it had seen
 	MissingWrite    = "missing write"   // a write was acknowledged and is not at the resource
+	Confirm         = "confirm"         // a lease was confirmed that was over, or while another held the name
 	Slot            = "slot"            // a slot was done twice, or by an attempt that was cut off
 	Progress        = "progress"        // a name was free and wanted for too long
 	LeftBehind      = "left behind"     // something is at the store that nobody needs
@@ -149,6 +150,7 @@ func Check(events []history.Event, rules Rules) Report {
 	c.exclusion()
 	if !rules.Fenceless {
 		c.fences()
+		c.confirmations()
 		c.ordering()
 	}
 	c.resources()

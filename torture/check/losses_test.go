@@ -34,6 +34,14 @@ var losses = map[string]struct {
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 52), granted("w2", 1, 60, 62, 42, 1040),
 		extended("w1", 1, 900, 1880), extended("w2", 1, 950, 1930),
 	), check.Loss{Fault: "FLUSHALL", Times: 1}, []string{check.Exclusion}},
+	"a lease that is confirmed although another holds": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 0), granted("w2", 1, 60, 62, 42, 1040),
+		confirmed("w1", 2, 1, 300, 302, 1280),
+	), check.Loss{Fault: "FLUSHALL", Times: 1, TwoHolders: 1, Overlaps: 1, Longest: 978 * time.Millisecond}, []string{check.Confirm}},
+	"a lease that is confirmed because it is back, and the other was lost": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 52), granted("w2", 1, 60, 62, 42, 1040),
+		fault(2, "failover", "server", 200, 210), confirmed("w1", 2, 1, 300, 302, 1280),
+	), check.Loss{Fault: "failover", Times: 2, TwoHolders: 1, Overlaps: 1, Longest: 978 * time.Millisecond}, nil},
 	"a fence that does not grow": {told(
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 52), released("w1", 2, 1, 60, 62, history.LostLease),
 		granted("w2", 1, 70, 72, 41, 1040),

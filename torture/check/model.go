@@ -8,7 +8,8 @@ import (
 // know of the store, it leaves open:
 //
 //   - A lease ends by its release or by its TTL; either is one step, end, at
-//     some moment of the time in which it is possible.
+//     some moment of the time in which it is possible. With a lock delay the TTL
+//     ends so much later than the holder's belief.
 //   - An acquire that failed or was never answered may have held the name for a
 //     while. That can only be seen in an answer "held" to others: such answers
 //     are left out (see phantoms).

@@ -59,15 +59,16 @@ func (h *nameHistory) addLease(index int, l *lease) {
 
 // ending returns from when on the lease may have ended at the store, and when it
 // must have. A release that the store has answered says so. Otherwise the store
-// keeps the lease for its TTL after the last request of the holder that it got.
+// keeps the lease for its TTL, and the lock delay, after the last request of the
+// holder that it got.
 func (r *record) ending(l *lease) (from, to int64) {
-	from = min(l.released(), l.deadline)
+	from = min(l.released(), l.deadline+l.delay)
 	for _, op := range l.releases {
 		if op.answer != nil && (op.ok() || op.answer.Outcome == history.LostLease) {
 			return from, op.answer.At
 		}
 	}
-	return from, min(l.deadline, l.died) + int64(r.rules.Linger+r.rules.TTL)
+	return from, min(l.deadline, l.died) + int64(r.rules.Linger+r.rules.TTL) + l.delay
 }
 
 // shaky says that a server lost its data while it may have had the lease.
@@ -106,7 +107,7 @@ func (r *record) phantoms(acquires []*operation) []interval {
 			to = min(to, died)
 		}
 		if op.unknown() || !op.ok() && r.disturbed(op.call.Process, op.call.At, to) {
-			list = append(list, interval{op.call.At, to + int64(r.rules.Linger+r.rules.TTL)})
+			list = append(list, interval{op.call.At, to + int64(r.rules.Linger+r.rules.TTL) + op.call.Delay})
 		}
 	}
 	return list

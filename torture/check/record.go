@@ -66,6 +66,7 @@ type lease struct {
 	asked           int64 // not later than the request that the store has granted
 	fence           int64
 	deadline        int64 // the last that the holder knew of
+	delay           int64 // for how long the store keeps the name after that
 	over            int64 // when the holder was told of the loss, or its work ended
 	died            int64 // when the holder was killed
 	releases        []*operation
@@ -94,6 +95,7 @@ func (l *lease) trustedUntil() int64 { return min(l.deadline, l.released(), l.ov
 type fault struct {
 	kind, target string
 	at, heal     int64
+	moment       bool // it had no duration: heal is when its effect has ended
 	loses        bool // leases are forgotten, or end early
 	clockBack    bool
 	twoHolders   bool // two holders came of it
@@ -169,7 +171,7 @@ func (r *record) begin(e *history.Event) {
 func (r *record) grant(id key, op *operation, e *history.Event) {
 	l := &lease{
 		name: op.call.Name, process: e.Process, called: op.call.At, granted: e.At,
-		fence: e.Fence, deadline: e.Deadline, over: forever, died: forever,
+		fence: e.Fence, deadline: e.Deadline, delay: op.call.Delay, over: forever, died: forever,
 		asked: max(op.call.At, e.Deadline-int64(r.rules.TTL)),
 	}
 	if r.rules.Fenceless {
@@ -224,7 +226,8 @@ func (r *record) classify() {
 	for _, f := range r.faults {
 		f.loses = slices.Contains(r.rules.Losses, f.kind)
 		f.clockBack = slices.Contains(r.rules.ClockBack, f.kind)
-		if f.loses && f.heal == f.at {
+		f.moment = f.heal == f.at
+		if f.loses && f.moment {
 			f.heal += int64(r.rules.Linger) // its effect comes after its beginning
 		}
 		concerned := "" // everybody
@@ -278,6 +281,12 @@ func (r *record) lossAmong(first, second *lease) *fault {
 		from = second.asked
 	}
 	return r.lossBetween(from, second.granted)
+}
+
+// mayBeBack says whether between from and to a server may have lost a lease in
+// such a way that an older one is there again. What happens in a moment deletes.
+func (r *record) mayBeBack(from, to int64) bool {
+	return slices.ContainsFunc(r.faults, func(f *fault) bool { return f.loses && !f.moment && f.covers(from, to) })
 }
 
 // frozen returns for how long between from and to one of the processes was frozen.

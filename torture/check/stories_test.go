@@ -44,6 +44,29 @@ var stories = map[string]struct {
 		granted("w1", 1, 0, 2, 41, 980), released("w1", 2, 1, 1005, 1009, history.LostLease),
 		granted("w2", 1, 50, 1003, 42, 1980), granted("w3", 1, 50, 1010, 43, 1990),
 	), []string{check.Exclusion, check.Linearizability}},
+	"a lock with a delay that is taken over after it": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), fault(1, "SIGSTOP", "w1", 100, 2000),
+		denied("w3", 1, 1400, 1402, history.Held), granted("w2", 1, 50, 1485, 42, 2460),
+	), nil},
+	"a lock with a delay that is taken over within it": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), fault(1, "SIGSTOP", "w1", 100, 2000), granted("w2", 1, 50, 1400, 42, 2370),
+	), []string{check.Linearizability}},
+	"a lock with a delay of one that is dead, taken over within it": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), fault(1, check.Kill, "w1", 100, 0), granted("w2", 1, 50, 1400, 42, 2370),
+	), []string{check.Linearizability}},
+	"a lock with a delay that was extended, taken over within it": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), extended("w1", 1, 330, 1300), granted("w2", 1, 50, 1700, 42, 2670),
+	), []string{check.Linearizability}},
+	"a lock with a delay that is released": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), released("w1", 2, 1, 100, 102, history.OK), granted("w2", 1, 50, 103, 42, 1080),
+	), nil},
+	"a lock with a delay that is released after its end": {told(
+		delayed(granted("w1", 1, 0, 2, 41, 980), 500), lost("w1", 1, 981), released("w1", 2, 1, 1000, 1002, history.LostLease),
+		granted("w2", 1, 50, 1003, 42, 1980),
+	), nil},
+	"a lease that is confirmed after its end": {told(
+		granted("w1", 1, 0, 2, 41, 980), confirmed("w1", 2, 1, 985, 987, 980),
+	), []string{check.Confirm}},
 	"held, although the lock was free": {told(
 		granted("w1", 1, 0, 2, 41, 980), released("w1", 2, 1, 100, 102, history.OK), denied("w2", 1, 200, 202, history.Held),
 	), []string{check.Linearizability}},
@@ -71,7 +94,7 @@ var stories = map[string]struct {
 	), []string{check.Linearizability}},
 	"an extension of a lease that another has taken over": {told(
 		granted("w1", 1, 0, 2, 41, 980), granted("w2", 1, 50, 1005, 42, 1980), confirmed("w1", 2, 1, 1100, 1102, 1000),
-	), []string{check.Linearizability}},
+	), []string{check.Confirm, check.Linearizability}},
 	"a fence that is repeated": {told(
 		granted("w1", 1, 0, 2, 41, 980), released("w1", 2, 1, 100, 102, history.OK), granted("w2", 1, 103, 105, 41, 1080),
 	), []string{check.Fence, check.Linearizability}},

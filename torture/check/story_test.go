@@ -45,6 +45,14 @@ func granted(process string, op, called, returned, fence, deadline int64) story 
 	}))
 }
 
+// delayed gives the acquire of a story a lock delay.
+func delayed(s story, delay int64) story {
+	for i := range s {
+		s[i].Delay = delay * ms
+	}
+	return s
+}
+
 // released is the release of a lease that was acquired by operation lease.
 func released(process string, op, lease, called, returned int64, outcome history.Outcome) story {
 	return story{

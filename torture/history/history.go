@@ -109,6 +109,9 @@ type Event struct {
 	Fence int64  `json:"fence,omitempty"`
 	// Deadline is until when the lease is trusted, on the clock of At.
 	Deadline int64 `json:"deadline,omitempty"`
+	// Delay is for how long an acquire asks the store to keep the name after
+	// Deadline: the lock delay, in nanoseconds.
+	Delay int64 `json:"delay,omitempty"`
 	// Attempt counts the attempts at a slot from 1.
 	Attempt int `json:"attempt,omitempty"`
 	// Version is the version of a resource that was read, or that an accepted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfastlock/holdfast/torture/history"
@@ -63,10 +64,14 @@ func (c *client) oneOf(names []string) string { return names[c.rand.IntN(len(nam
 // compete acquires a lock that everybody wants: it tries, waits with a limit, or
 // waits under a context that ends at any moment.
 func (c *client) compete() {
-	if len(c.Names.Locks) == 0 {
+	names := slices.Concat(c.Names.Locks, c.Names.Delayed)
+	if len(names) == 0 {
 		return
 	}
-	ctx, request := context.Background(), Request{Name: c.oneOf(c.Names.Locks), TTL: c.TTL}
+	ctx, request := context.Background(), Request{Name: c.oneOf(names), TTL: c.TTL}
+	if slices.Contains(c.Names.Delayed, request.Name) {
+		request.LockDelay = LockDelay(c.TTL)
+	}
 	if c.oneIn(4) {
 		request.Plain, request.TTL = true, c.TTL/4
 	}
@@ -93,6 +98,9 @@ func (c *client) compete() {
 	t.release(twice)
 }
 
+// LockDelay is that of the delayed locks.
+func LockDelay(ttl time.Duration) time.Duration { return ttl / 2 }
+
 // ages is how many TTLs are longer than anything may take.
 const ages = 10
 
@@ -101,7 +109,7 @@ const Own = "own/"
 
 // alone acquires a lock that nobody else wants, sometimes under a context that
 // ends while it asks. Were the lock left taken, even by this client, it would wait
-// for ages the next time.
+// for ages the next time: also by a release that left it to its lock delay.
 func (c *client) alone() {
 	ctx := context.Background()
 	if c.oneIn(4) {
@@ -109,8 +117,11 @@ func (c *client) alone() {
 		defer cancel()
 		ctx = limited
 	}
-	name := fmt.Sprintf("%s%s/%d", Own, c.Process, c.number)
-	if t := c.acquire(ctx, Request{Name: name, TTL: c.OwnTTL, Wait: ages * c.TTL}); t != nil {
+	request := Request{Name: fmt.Sprintf("%s%s/%d", Own, c.Process, c.number), TTL: c.OwnTTL, Wait: ages * c.TTL}
+	if len(c.Names.Delayed) > 0 && c.oneIn(2) {
+		request.LockDelay = c.OwnTTL
+	}
+	if t := c.acquire(ctx, request); t != nil {
 		t.work(c.upTo(2 * time.Millisecond))
 		t.release(ages)
 	}
@@ -150,7 +161,8 @@ func (c *client) hold(t *tenure) {
 // acquire returns nil if it failed.
 func (c *client) acquire(ctx context.Context, request Request) *tenure {
 	var lease Lease
-	e := c.observe(history.Event{Do: history.Acquire, Name: request.Name}, func(e *history.Event) (err error) {
+	e := history.Event{Do: history.Acquire, Name: request.Name, Delay: int64(request.LockDelay)}
+	e = c.observe(e, func(e *history.Event) (err error) {
 		request.Extended = c.extended(e.Op)
 		if lease, err = c.locker.Acquire(ctx, request); err == nil {
 			e.Fence, e.Deadline = lease.Fence(), history.Moment(lease.Deadline())

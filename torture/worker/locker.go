@@ -26,6 +26,10 @@ type Request struct {
 	Wait time.Duration
 	// Plain asks for a lease that the library does not extend by itself.
 	Plain bool
+	// LockDelay asks the store to keep the name for so long after the end of a
+	// lease that is not released. It is 0 for a library that has none, as long as
+	// Names.Delayed is empty.
+	LockDelay time.Duration
 	// Extended is to be called when the library itself has extended the lease,
 	// with until when it is trusted now.
 	Extended func(deadline time.Time)

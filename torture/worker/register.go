@@ -30,11 +30,20 @@ func (c *client) update() {
 	if c.oneIn(8) {
 		d = c.upTo(c.TTL / 3)
 	}
-	// A careful client looks at its lease before it writes. The others, and
-	// those that are stopped after the look, are why there is a fence.
+	// A careful client looks at its lease before it writes, or has the store
+	// confirm it. The others, and those that are stopped after the look, are why
+	// there is a fence.
 	t.work(d)
-	if c.oneIn(2) && t.lost() {
-		return
+	switch c.rand.IntN(4) {
+	case 0:
+	case 1:
+		if !t.extend() {
+			return
+		}
+	default:
+		if t.lost() {
+			return
+		}
 	}
 	t.write(resource.Unguarded+name, unguarded)
 	t.write(resource.Guarded+name, guarded)

@@ -67,14 +67,16 @@ func (t *tenure) under(do history.Do, name string) history.Event {
 	return history.Event{Lease: t.op, Do: do, Name: name, Fence: t.lease.Fence()}
 }
 
-func (t *tenure) extend() {
-	t.observe(t.under(history.Extend, t.name), func(e *history.Event) error {
+// extend says whether the store has confirmed the lease.
+func (t *tenure) extend() bool {
+	e := t.observe(t.under(history.Extend, t.name), func(e *history.Event) error {
 		err := t.lease.Extend(context.Background())
 		if err == nil {
 			e.Deadline = history.Moment(t.lease.Deadline())
 		}
 		return err
 	})
+	return e.Outcome == history.OK
 }
 
 // twice is how often a release is tried at the most, unless others must not

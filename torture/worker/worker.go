@@ -60,6 +60,8 @@ type Settings struct {
 type Names struct {
 	// Locks are acquired in every way and held for a short or a long time.
 	Locks []string
+	// Delayed are acquired as Locks are, with a lock delay.
+	Delayed []string
 	// Queues are waited for by many, held shortly by each, and often given up.
 	Queues []string
 	// Registers are locks beside resources that are read and written.
