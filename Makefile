@@ -107,8 +107,9 @@ $(GOLANGCI):
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv bin/tools/golangci-lint $@
 
-# The tests start servers of their own on free ports, so the package's service is
-# not wanted: policy-rc.d keeps the installation from starting it.
+# The tests start servers of their own on free ports, so the packages' services are
+# not wanted: policy-rc.d keeps the installation from starting them, and
+# create_main_cluster from making a database.
 test-deps:
 	@missing=''; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
@@ -116,6 +117,9 @@ test-deps:
 		missing="$$missing python3-redis"; \
 	command -v spin >/dev/null || missing="$$missing spin"; \
 	PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core"; \
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		missing="$$missing postgresql"; \
+	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	echo '#include <stdlib.h>' | $$(go env CC) -E - >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then \
@@ -129,9 +133,14 @@ test-deps:
 		sudo=sudo; \
 	fi; \
 	echo "make test: installing$$missing"; \
+	cluster=/etc/postgresql-common/createcluster.d/holdfast-tests.conf; \
+	remove=$$cluster; \
 	policy=/usr/sbin/policy-rc.d; \
+	[ -e $$policy ] || remove="$$remove $$policy"; \
+	trap "$$sudo rm -f $$remove" EXIT; \
+	$$sudo mkdir -p $${cluster%/*}; \
+	echo 'create_main_cluster = false' | $$sudo tee $$cluster >/dev/null; \
 	if [ ! -e $$policy ]; then \
-		trap "$$sudo rm -f $$policy" EXIT; \
 		printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; \
 		$$sudo chmod 755 $$policy; \
 	fi; \

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfastlock/holdfast/driver"
+	"github.com/holdfastlock/holdfast/pgstore"
 	"github.com/holdfastlock/holdfast/redisstore"
 	"github.com/holdfastlock/holdfast/sqlitestore"
 )
@@ -35,16 +36,28 @@ func Store(ctx context.Context, url string, opts Options) (driver.Store, io.Clos
 	if err != nil {
 		return nil, nil, err
 	}
-	if where.redis != nil {
+	switch {
+	case where.redis != nil:
 		return openRedis(where, opts)
+	case where.postgres != "":
+		return openPostgres(where.postgres)
+	default:
+		return openFile(ctx, where.path)
 	}
-	return openFile(ctx, where.path)
 }
 
 func openRedis(where location, opts Options) (driver.Store, io.Closer, error) {
 	options := where.safety
 	options.Client, options.Prefix, options.Warn = *where.redis, where.prefix, opts.Warn
 	store, err := redisstore.New(options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, closer(store.Close), nil
+}
+
+func openPostgres(url string) (driver.Store, io.Closer, error) {
+	store, err := pgstore.Open(url, pgstore.Config{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +91,7 @@ func (c closer) Close() error {
 // URL without its password.
 func Place(url string) string {
 	where, err := parse(url)
-	if err != nil || where.redis != nil {
+	if err != nil || where.redis != nil || where.postgres != "" {
 		return Redact(url)
 	}
 	if where.path != "" {

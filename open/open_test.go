@@ -25,6 +25,11 @@ func TestAGoodURLIsUnderstood(t *testing.T) {
 		"rediss://:secret@example.org?skip_verify=true",
 		"unix:///run/redis.sock?db=2&prefix=app:",
 		"redis://localhost?wait_replicas=1&wait_fsync=false&no_eviction=required",
+		"postgres://localhost",
+		"postgres://me:p%40ss@[::1]:5433/db?sslmode=disable&search_path=locks",
+		"postgres://db1,db2/db?target_session_attrs=read-write",
+		"postgres://db1:5432,db2:5433/db?target_session_attrs=read-write&connect_timeout=3",
+		"postgresql:///db?host=/run/postgresql",
 	} {
 		if _, err := parse(text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -60,7 +65,6 @@ func TestABadURLIsOneLineThatSaysWhatToDo(t *testing.T) {
 		"redis+sentinel://a,b/main":                     "not supported by this version; it supports local",
 		"redis+cluster://a,b":                           "not supported by this version",
 		"quorum+redis://a,b,c":                          "not supported by this version",
-		"postgres://host/db":                            "not supported by this version",
 		"sqlite://relative.db":                          "absolute path",
 		"sqlite:///":                                    "absolute path",
 		"sqlite:///a.db?mode=ro":                        "no parameters",
@@ -82,6 +86,11 @@ func TestABadURLIsOneLineThatSaysWhatToDo(t *testing.T) {
 		"redis://host?wait_fsync=true&wait_timeout=200": "such as 200ms",
 		"unix://run/redis.sock":                         "unix:///path",
 		"redis://host\n":                                "control character",
+		"postgres://:hunter2/x@host/db":                 "%2F",
+		"postgres://h/db?password=hunter2":              "unknown parameter",
+		"postgres://h/db?sslmode=hunter2":               "check its numbers",
+		"postgres://h/db?sslrootcert=/none":             "its files",
+		"postgres://host:x/db":                          "port",
 	} {
 		_, err := parse(text)
 		if !errors.Is(err, driver.ErrMisconfigured) {
@@ -103,6 +112,7 @@ func TestTheRedactedURLNamesTheSameStoreWithoutThePassword(t *testing.T) {
 		"redis://me:hunter2@host:1/2":       "redis://me@host:1/2",
 		"redis://:hun/ter2@host":            "redis://host",
 		"redis://:hun@ter2@host":            "redis://host",
+		"postgres://me:hunter2@a,b:1/db?x":  "postgres://me@a,b:1/db?x",
 		"unix://:hunter2@/run/redis.sock":   "unix:///run/redis.sock",
 		"me:hunter2@host":                   "host",
 		"sqlite://me:hunter2@host/x":        "sqlite://me@host/x",

@@ -8,27 +8,30 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast/redisstore"
 )
 
-const supported = "local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock"
+const supported = "local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock, postgres://host/database"
 
 // later are the schemes that are planned; knowing them, we can say more than
 // that they are unknown.
-var later = []string{"redis+sentinel", "redis+cluster", "quorum+redis", "postgres"}
+var later = []string{"redis+sentinel", "redis+cluster", "quorum+redis"}
 
 // location is what a URL says.
 type location struct {
 	// path is that of the embedded store, or empty for its default place.
 	path string
-	// redis is nil for the embedded store.
+	// redis is nil for the other stores.
 	redis  *rueidis.ClientOption
 	prefix string
 	// safety has what a grant of Redis must wait for, and whether its server may
 	// evict.
 	safety redisstore.Options
+	// postgres is the URL, empty for the other stores.
+	postgres string
 }
 
 // parse reads a URL. Its errors quote the scheme and the names of parameters
@@ -49,6 +52,8 @@ func parse(text string) (location, error) {
 		return parseFile(text)
 	case scheme == "redis", scheme == "rediss", scheme == "unix":
 		return parseRedis(text, rest)
+	case scheme == "postgres", scheme == "postgresql":
+		return parsePostgres(text, rest)
 	default:
 		return location{}, bad("unknown scheme; use one of %s", supported)
 	}
@@ -68,17 +73,12 @@ func parseFile(text string) (location, error) {
 }
 
 func parseRedis(text, rest string) (location, error) {
-	// A raw / ? # in a password ends the host part early, and the password is
-	// then read as something else, to be shown or sent elsewhere.
-	end := strings.IndexAny(rest, "/?#")
-	if end >= 0 && strings.Contains(rest[end:], "@") {
-		return location{}, bad("an @ after the host; in a password write / ? # @ %% as %%2F %%3F %%23 %%40 %%25, elsewhere @ as %%40")
-	}
-	u, err := url.Parse(text)
+	u, err := parseServer(text, rest)
 	if err != nil {
-		return location{}, bad("it can't be read; check the port, and in a password write / ? # @ %% as %%2F %%3F %%23 %%40 %%25")
+		return location{}, err
 	}
-	query, err := parameters(u)
+	query, err := parameters(u, "prefix", "db", "protocol", "skip_verify",
+		"wait_replicas", "wait_fsync", "wait_timeout", "no_eviction")
 	if err != nil {
 		return location{}, err
 	}
@@ -99,10 +99,42 @@ func parseRedis(text, rest string) (location, error) {
 	return location{redis: &option, prefix: query.Get("prefix"), safety: safety}, nil
 }
 
+// parsePostgres leaves the numbers, and the files that are named, to the client
+// library, but not its errors, which may quote a password.
+func parsePostgres(text, rest string) (location, error) {
+	u, err := parseServer(text, rest)
+	if err != nil {
+		return location{}, err
+	}
+	_, err = parameters(u, "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs", "connect_timeout",
+		"application_name", "search_path", "pool_max_conns", "default_query_exec_mode", "host", "passfile")
+	if err != nil {
+		return location{}, err
+	}
+	if _, err := pgxpool.ParseConfig(text); err != nil {
+		return location{}, bad("what follows the ? can't be read; check its numbers, and that its files are there")
+	}
+	return location{postgres: text}, nil
+}
+
+// parseServer reads the URL of a server.
+func parseServer(text, rest string) (*url.URL, error) {
+	// A raw / ? # in a password ends the host part early, and the password is
+	// then read as something else, to be shown or sent elsewhere.
+	end := strings.IndexAny(rest, "/?#")
+	if end >= 0 && strings.Contains(rest[end:], "@") {
+		return nil, bad("an @ after the host; in a password write / ? # @ %% as %%2F %%3F %%23 %%40 %%25, elsewhere @ as %%40")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, bad("it can't be read; check the port, and in a password write / ? # @ %% as %%2F %%3F %%23 %%40 %%25")
+	}
+	return u, nil
+}
+
 // parameters returns the query, of which only these are known: others of the
 // client library could break what the store relies on.
-func parameters(u *url.URL) (url.Values, error) {
-	known := []string{"prefix", "db", "protocol", "skip_verify", "wait_replicas", "wait_fsync", "wait_timeout", "no_eviction"}
+func parameters(u *url.URL, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Fragment != "" {
 		return nil, bad("what follows the ? can't be read; write # & %% in it as %%23 %%26 %%25")

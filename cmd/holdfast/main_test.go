@@ -1,16 +1,21 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/holdfastlock/holdfast/internal/pgtest"
 	"github.com/holdfastlock/holdfast/internal/redistest"
+	"github.com/holdfastlock/holdfast/pgstore"
 )
 
 // raceOptions make a program built with -race end without a pause of a second.
@@ -30,7 +35,7 @@ func TestMain(m *testing.M) {
 type leakFree struct{ *testing.M }
 
 func (l leakFree) Run() int {
-	code := l.M.Run()
+	code := pgtest.Main{M: l.M}.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -64,6 +69,47 @@ func TestScriptsAboutRedis(t *testing.T) {
 	}))
 }
 
+func TestScriptsOnPostgres(t *testing.T) {
+	server := pgtest.Shared(t)
+	testscript.Run(t, parameters("testdata/script/store", func(env *testscript.Env) string {
+		// Scripts run at the same time, each in a schema of its own.
+		schema := filepath.Base(env.WorkDir)
+		sql := fmt.Sprintf("CREATE SCHEMA %q; SET search_path = %[1]q;", schema) + pgstore.Schema()
+		must(server.Process.Exec(pgtest.User, sql))
+		return server.URL(pgtest.User) + "&search_path=" + url.QueryEscape(fmt.Sprintf("%q", schema))
+	}))
+}
+
+func TestScriptsAboutPostgres(t *testing.T) {
+	server := pgtest.Start(t, pgtest.Options{Password: "hunter2"})
+	testscript.Run(t, parameters("testdata/script/postgres", func(env *testscript.Env) string {
+		database := filepath.Base(env.WorkDir)
+		must(server.Process.Exec(pgtest.User, fmt.Sprintf("CREATE DATABASE %q", database)))
+		env.Setenv("ADDR", server.Addr())
+		env.Setenv("DATABASE", database)
+		env.Setenv("SQL", server.URL(database))
+		return server.URL(database)
+	}))
+}
+
+// sql runs SQL in the database of $SQL: sql TEXT, or sql stdout for what the last
+// program wrote.
+func sql(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sql TEXT|stdout")
+	}
+	text := args[0]
+	if text == "stdout" {
+		text = ts.ReadFile(text)
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, ts.Getenv("SQL"))
+	ts.Check(err)
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, text)
+	ts.Check(err)
+}
+
 // parameters are those for the scripts in a folder; each finds its store in
 // HOLDFAST_STORE, and has a home of its own.
 func parameters(dir string, store func(*testscript.Env) string) testscript.Params {
@@ -83,7 +129,7 @@ func parameters(dir string, store func(*testscript.Env) string) testscript.Param
 			}
 			return os.Geteuid() == 0, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await, "code": code},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await, "code": code, "sql": sql},
 	}
 }
 

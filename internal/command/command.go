@@ -48,7 +48,8 @@ func (a *app) root() *cobra.Command {
 		Short: "Run a command under a lock with a lease",
 		Long: `Holdfast runs a command under a lock that is shared by many machines, keeps the
 lock's lease alive while the command runs, and stops the command if the lease
-can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`,
+can't be kept. The locks live in Redis or Valkey, in Postgres, or in a file for
+one machine.`,
 		Example: `  holdfast run --store local nightly-report -- ./report.sh
   holdfast run --store redis://db1 --on-conflict skip nightly-report -- ./report.sh
   holdfast show --store redis://db1 nightly-report`,
@@ -65,11 +66,11 @@ can't be kept. The locks live in Redis or Valkey, or in a file for one machine.`
 	const connectTimeout = 5 * time.Second
 	a.connectTimeout = duration(connectTimeout)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.store, "store", "", "where the locks live: local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock (default $HOLDFAST_STORE, else the config file)")
+	flags.StringVar(&a.store, "store", "", "where the locks live: local, sqlite:///path/file.db, redis://host, rediss://host, unix:///path/redis.sock, postgres://host/database (default $HOLDFAST_STORE, else the config file)")
 	flags.StringVar(&a.config, "config", "", "config file (default $XDG_CONFIG_HOME/holdfast/config.toml, else "+systemConfig+")")
 	flags.Var(&a.connectTimeout, "connect-timeout", "how long to try a store that can't be reached")
 	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(),
-		a.runsCommand(), a.waitCommand(), a.fenceCommand(), a.versionCommand())
+		a.runsCommand(), a.waitCommand(), a.fenceCommand(), a.schemaCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = completeArguments
 	}

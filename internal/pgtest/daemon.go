@@ -22,6 +22,7 @@ const (
 	// startAttempts is how often a start is tried: another process may take the
 	// port, and what a killed server has left may take a moment to go.
 	startAttempts = 10
+	startPause    = 100 * time.Millisecond
 )
 
 // daemon is a server program in a folder of its own. Its methods are for one
@@ -116,7 +117,7 @@ func (d *daemon) start(anyPort bool, args func() []string, ready func() bool) er
 		if !ended {
 			return fmt.Errorf("%s does not answer; its last words:\n%s", d.binary, d.log())
 		}
-		time.Sleep(pollEvery)
+		time.Sleep(startPause)
 	}
 	return fmt.Errorf("%s did not start; its last words:\n%s", d.binary, d.log())
 }
@@ -212,6 +213,18 @@ func (d *daemon) end(how syscall.Signal) {
 	d.signal(syscall.SIGCONT)
 	d.process.Signal(how)
 	d.wait()
+}
+
+// Remove kills it and deletes its folder, with what its children may still be
+// writing there.
+func (d *daemon) Remove() {
+	d.kill()
+	for range startAttempts {
+		if os.RemoveAll(d.dir) == nil {
+			return
+		}
+		time.Sleep(pollEvery)
+	}
 }
 
 func (d *daemon) wait() {

@@ -3,7 +3,6 @@ package pgtest
 import (
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -111,9 +110,3 @@ func (p *Pooler) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused pooler go on.
 func (p *Pooler) Resume() { p.signal(syscall.SIGCONT) }
-
-// Remove kills it and deletes its folder.
-func (p *Pooler) Remove() {
-	p.kill()
-	os.RemoveAll(p.dir)
-}

@@ -187,12 +187,6 @@ func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 // Resume lets a paused server go on.
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
-// Remove kills the server and deletes its data.
-func (p *Process) Remove() {
-	p.kill()
-	os.RemoveAll(p.dir)
-}
-
 // Exec runs SQL, over a connection of its own.
 func (p *Process) Exec(database, sql string) error {
 	return p.with(database, func(ctx context.Context, conn *pgx.Conn) error {
