@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	store := memstore.New() // or redisstore.New, sqlitestore.Open
+	store := memstore.New() // or redisstore.New, pgstore.Open, sqlitestore.Open
 	locker, err := holdfast.New(store, holdfast.Config{TTL: 30 * time.Second})
 	if err != nil {
 		panic(err)
