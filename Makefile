@@ -15,10 +15,10 @@ MODULES := bench contrib/gocron torture/peers
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test check vet lint darwin fuzz build man install spec sim torture torture-quick mutants peers bench bench-quick clean test-deps
+.PHONY: help test test-postgres17 check vet lint darwin fuzz build man install spec sim torture torture-quick mutants peers bench bench-quick clean test-deps
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
+	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 # First everything is built, with all cores. Then two packages are tested at a
@@ -29,6 +29,10 @@ test: test-deps ## install what the tests need (Debian, Ubuntu), run them under 
 	CGO_ENABLED=1 go test -race -p 1 ./cmd/holdfast ./torture
 	@set -e; for module in $(MODULES); do \
 		(cd $$module && echo "in $$module:" && CGO_ENABLED=1 go test -race ./...); done
+
+test-postgres17: ## the tests of Postgres on version 17, which is fetched from another Debian suite into bin/
+	HOLDFAST_TEST_POSTGRES=$$(internal/pgtest/unpack.sh bin/postgres17 trixie 17) CI=true \
+		CGO_ENABLED=1 go test -race -count=1 ./pgstore ./fence/sqlfence ./fence/pgxfence ./docs/recipes/...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 

@@ -155,14 +155,15 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		p.join(&link{client: client, server: server})
+		p.join(&link{client: client, server: server}, target)
 	}
 }
 
-func (p *Proxy) join(l *link) {
+// join serves a link to a target, unless that has changed meanwhile.
+func (p *Proxy) join(l *link, target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.target != target {
 		l.close()
 		return
 	}
