@@ -67,10 +67,14 @@ func nextAsk(tries int, holder Holder, before int) time.Duration {
 	case before == 0:
 		return min(holder.Left+jitter(expirySlack), longestPoll)
 	default:
-		behind := time.Duration(min(before, mostBefore))
-		late := min(holder.Left+jitter(behind*afterBefore), jitter(behind*afterClaim))
+		late := min(holder.Left+jitter(forEach(before, afterBefore)), jitter(forEach(before, afterClaim)))
 		return min(driver.Claim+late, longestPoll)
 	}
+}
+
+// forEach returns d for each of those before, up to mostBefore.
+func forEach(before int, d time.Duration) time.Duration {
+	return time.Duration(min(before, mostBefore)) * d
 }
 
 // inTurn queues in memory behind the other calls of this process that want the
