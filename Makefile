@@ -15,7 +15,7 @@ MODULES := bench contrib/gocron torture/peers
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test test-postgres17 check vet lint darwin fuzz build man install spec sim torture torture-quick mutants peers bench bench-quick clean test-deps
+.PHONY: help test test-postgres17 check vet lint darwin fuzz build man install spec sim torture torture-quick torture-postgres mutants peers bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -89,6 +89,9 @@ torture: test-deps ## torture real processes and servers for half an hour; the r
 
 torture-quick: test-deps ## the same for eighty seconds, with the faults of seed 1
 	go run ./torture -for 80s -seed 1
+
+torture-postgres: test-deps ## the same as torture with Postgres, a standby and PgBouncer, for half an hour
+	go run ./torture -store postgres -for 30m
 
 mutants: test-deps ## break the code in every known way: each must be caught
 	go run ./torture/mutants

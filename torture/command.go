@@ -28,7 +28,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err == nil && out.list:
-		listKinds(stdout)
+		listKinds(stdout, o.store)
 		return 0
 	case err == nil:
 		var violated bool
@@ -60,7 +60,7 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 	flags.SetOutput(stderr)
 	flags.DurationVar(&o.length, "for", 30*time.Second, "how long the workers work")
 	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "the same `number` makes the same faults at the same times")
-	flags.StringVar(&o.store, "store", "redis", "redis, or local for the embedded store")
+	flags.StringVar(&o.store, "store", "redis", "redis, postgres, or local for the embedded store")
 	flags.StringVar(&o.parameters, "parameters", "", "`parameters` of the store's URL for redis, as wait_replicas=1")
 	faults := flags.String("faults", "all", "all, none, lossless, list, or `kinds` divided by commas")
 	flags.StringVar(&o.worker, "worker", "", "`path` of a worker, for a mutant or another library; see package worker")
@@ -80,8 +80,8 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 	switch {
 	case flags.NArg() > 0:
 		return o, out, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case o.store != "redis" && o.store != "local":
-		return o, out, fmt.Errorf("-store %s is neither redis nor local: servers are always the run's own", o.store)
+	case !slices.Contains([]string{"redis", "postgres", "local"}, o.store):
+		return o, out, fmt.Errorf("-store %s is neither redis, postgres nor local: servers are always the run's own", o.store)
 	case o.parameters != "" && o.store != "redis":
 		return o, out, fmt.Errorf("-parameters are for the URL of -store redis, not %s", o.store)
 	case o.workers < 1 || o.clients < 1 || o.length <= 0 || o.ttl < 100*time.Millisecond:
@@ -107,25 +107,24 @@ func repeat(flags *flag.FlagSet) string {
 // chooseKinds returns the kinds that the text names and the store can suffer.
 func chooseKinds(text, store string) (kinds []nemesis.Kind, err error) {
 	named := strings.Split(text, ",")
-	for _, kind := range nemesis.Kinds {
+	for _, kind := range nemesis.Of(store) {
 		i := slices.Index(named, kind.Name)
 		if i >= 0 {
 			named = slices.Delete(named, i, i+1)
 		}
-		wanted := i >= 0 || text == "all" || text == "lossless" && !kind.Loss
-		if wanted && (store == "redis" || kind.Lane == nemesis.Processes) {
+		if i >= 0 || text == "all" || text == "lossless" && !kind.Loss {
 			kinds = append(kinds, kind)
 		}
 	}
 	words := []string{"all", "lossless", "none", "list"}
 	if len(named) > 0 && !slices.Contains(words, text) {
-		return nil, fmt.Errorf("-faults: there is no kind %q; see -faults list", named[0])
+		return nil, fmt.Errorf("-faults: for this store there is no kind %q; see -faults list", named[0])
 	}
 	return kinds, nil
 }
 
-func listKinds(to io.Writer) {
-	for _, kind := range nemesis.Kinds {
+func listKinds(to io.Writer, store string) {
+	for _, kind := range nemesis.Of(store) {
 		what := kind.What
 		if kind.Loss {
 			what += " (a documented loss)"

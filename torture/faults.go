@@ -20,13 +20,27 @@ func (r *run) actions() map[string]nemesis.Action {
 		nemesis.Delay.Name:        func(p *redistest.Proxy, f nemesis.Fault) { p.Delay(scale(f, time.Millisecond, longestDelay)) },
 		nemesis.BlackHole.Name:    func(p *redistest.Proxy, _ nemesis.Fault) { p.Drop() },
 		nemesis.Cut.Name:          func(p *redistest.Proxy, f nemesis.Fault) { p.CutAfter(1 + int(f.Size*farthestCut)) },
-		nemesis.ReplyLost.Name:    func(p *redistest.Proxy, _ nemesis.Fault) { p.DropRepliesTo("lock:") },
+		nemesis.ReplyLost.Name:    r.loseReply,
 		nemesis.RequestsLost.Name: func(p *redistest.Proxy, _ nemesis.Fault) { p.DropRequests() },
 		nemesis.RepliesLost.Name:  func(p *redistest.Proxy, _ nemesis.Fault) { p.DropReplies() },
 	} {
 		all[kind] = r.breakNetwork(begin)
 	}
-	for kind, do := range map[string]func(f nemesis.Fault) (func() error, error){
+	for kind, do := range r.serverActions() {
+		all[kind] = func(f nemesis.Fault) (string, func() error, error) {
+			heal, err := do(f)
+			return "server", heal, err
+		}
+	}
+	return all
+}
+
+// serverActions are what each kind of fault does to the servers.
+func (r *run) serverActions() map[string]func(nemesis.Fault) (func() error, error) {
+	if r.options.store == "postgres" {
+		return r.postgresActions()
+	}
+	return map[string]func(nemesis.Fault) (func() error, error){
 		nemesis.ServerStop.Name:    r.stopServer,
 		nemesis.ServerKill.Name:    r.killServer,
 		nemesis.Restart.Name:       r.restart(true),
@@ -41,13 +55,7 @@ func (r *run) actions() map[string]nemesis.Action {
 		nemesis.ClockBack.Name:     r.stepBack,
 		nemesis.ClockForward.Name:  r.stepForward,
 		nemesis.FailoverBlind.Name: r.failover,
-	} {
-		all[kind] = func(f nemesis.Fault) (string, func() error, error) {
-			heal, err := do(f)
-			return "server", heal, err
-		}
 	}
-	return all
 }
 
 // How much of a fault is the most.
@@ -107,7 +115,7 @@ func (r *run) stepClientClock(f nemesis.Fault) (string, func() error, error) {
 
 func (r *run) breakNetwork(begin func(*redistest.Proxy, nemesis.Fault)) nemesis.Action {
 	return func(f nemesis.Fault) (string, func() error, error) {
-		proxy := r.servers.proxies[f.Worker-1]
+		proxy := r.proxies()[f.Worker-1]
 		begin(proxy, f)
 		heal := func() error {
 			proxy.Heal()
@@ -115,6 +123,27 @@ func (r *run) breakNetwork(begin func(*redistest.Proxy, nemesis.Fault)) nemesis.
 		}
 		return "network of " + workerName(f.Worker), heal, nil
 	}
+}
+
+// loseReply loses the reply to a statement about a lock. On a connection that
+// leads to the server itself the statement has been given a name before.
+func (r *run) loseReply(p *redistest.Proxy, f nemesis.Fault) {
+	switch {
+	case r.postgres == nil:
+		p.DropRepliesTo("lock:")
+	case pooled(f.Worker):
+		p.DropRepliesTo("holdfast_lease")
+	default:
+		p.DropRepliesTo("stmtcache_")
+	}
+}
+
+// proxies are those of the workers.
+func (r *run) proxies() []*redistest.Proxy {
+	if r.postgres != nil {
+		return r.postgres.proxies
+	}
+	return r.servers.proxies
 }
 
 func (r *run) stopServer(nemesis.Fault) (func() error, error) {
@@ -171,12 +200,19 @@ func (r *run) configure(settings ...setting) func(nemesis.Fault) (func() error, 
 // stepBack sets the servers' clock back by as much as the fault lasts: once it is
 // over, the clock shows a time again that it has not shown before.
 func (r *run) stepBack(f nemesis.Fault) (func() error, error) {
-	return func() error { return nil }, r.servers.stepClock(-f.For)
+	return func() error { return nil }, r.stepClock(-f.For)
 }
 
 // stepForward sets the servers' clock forward, for good: leases end early.
 func (r *run) stepForward(f nemesis.Fault) (func() error, error) {
-	return nil, r.servers.stepClock(scale(f, r.options.ttl/4, 4*r.options.ttl))
+	return nil, r.stepClock(scale(f, r.options.ttl/4, 4*r.options.ttl))
+}
+
+func (r *run) stepClock(by time.Duration) error {
+	if r.postgres != nil {
+		return r.postgres.stepClock(by)
+	}
+	return r.servers.stepClock(by)
 }
 
 // failover cuts the replica off, lets the primary go on alone, and promotes the

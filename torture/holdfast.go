@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,9 @@ func openHoldfast(ctx context.Context, settings worker.Settings) (worker.Locker,
 		Owner: settings.Process, TTL: settings.TTL, StoreTimeout: settings.StoreTimeout,
 		Events: holdfast.Events{Extended: l.tell},
 	})
+	if err == nil && strings.HasPrefix(settings.Store, "postgres:") {
+		return openDatabase(l, settings)
+	}
 	return l, err
 }
 

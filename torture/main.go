@@ -4,6 +4,7 @@
 //
 //	go run ./torture -for 120s
 //	go run ./torture -faults list
+//	go run ./torture -store postgres -for 120s
 //
 // The same seed makes the same faults at the same times; what clients are doing
 // then is chance. Faults come in storms with a calm after each. Those by which a
@@ -11,6 +12,12 @@
 // counted apart, and -faults lossless leaves them out. The servers, a primary and
 // its replica, are the run's own; HOLDFAST_TEST_REDIS names another program than
 // redis-server. It is for Linux, with gcc.
+//
+// With Postgres they are a primary, a synchronous standby, and PgBouncer, through
+// which every other worker goes. Beside the locks, the workers then have
+// registers and a queue of jobs in the database, in transactions of their own: a
+// register is read and written under pgstore.Guard, or with a fence, or with
+// neither, which is the control; the jobs are taken by pgstore.Claim.
 //
 // It exits with 0 if nothing was violated, 1 if something was, and 2 if the run
 // itself failed and says nothing about holdfast.

@@ -214,15 +214,18 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 }
 
 func TestEveryKindOfFaultIsListedAndHasItsAction(t *testing.T) {
-	_, out, _ := say(t, t.Context(), "-faults", "list")
-	actions := (&run{}).actions()
-	for _, kind := range nemesis.Kinds {
-		if !strings.Contains(out, kind.Name) || actions[kind.Name] == nil {
-			t.Errorf("%s is not listed, or has no action", kind.Name)
+	for _, store := range []string{"redis", "postgres"} {
+		_, out, _ := say(t, t.Context(), "-faults", "list", "-store", store)
+		actions := (&run{options: options{store: store}}).actions()
+		kinds := nemesis.Of(store)
+		for _, kind := range kinds {
+			if !strings.Contains(out, kind.Name) || actions[kind.Name] == nil {
+				t.Errorf("%s: %s is not listed, or has no action", store, kind.Name)
+			}
 		}
-	}
-	if len(actions) != len(nemesis.Kinds) {
-		t.Errorf("%d actions for %d kinds", len(actions), len(nemesis.Kinds))
+		if len(actions) != len(kinds) {
+			t.Errorf("%s: %d actions for %d kinds", store, len(actions), len(kinds))
+		}
 	}
 }
 
@@ -233,6 +236,12 @@ func TestFaultsAreChosenByName(t *testing.T) {
 		if kinds, err := chooseKinds(text, "redis"); err != nil || len(kinds) != want {
 			t.Errorf("%s: %d kinds, %v, want %d", text, len(kinds), err, want)
 		}
+	}
+	if kinds, err := chooseKinds("lossless", "postgres"); err != nil || len(kinds) != len(nemesis.OfPostgres)-2 {
+		t.Errorf("%d kinds without loss in Postgres, %v", len(kinds), err)
+	}
+	if _, err := chooseKinds("FLUSHALL", "postgres"); err == nil {
+		t.Error("Postgres is flushed like Redis")
 	}
 	kinds, err := chooseKinds("all", "local")
 	for _, kind := range kinds {

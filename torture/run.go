@@ -23,7 +23,7 @@ import (
 type options struct {
 	length  time.Duration
 	seed    uint64
-	store   string // redis or local
+	store   string // redis, postgres or local
 	kinds   []nemesis.Kind
 	worker  string // path; empty means to build it
 	workers int
@@ -87,6 +87,9 @@ func (o options) rules() check.Rules {
 	for _, d := range longest {
 		rules.Linger += time.Duration(float64(d) * o.ttl.Seconds())
 	}
+	if o.store == "postgres" {
+		o.rulesOfPostgres(&rules)
+	}
 	return rules
 }
 
@@ -95,7 +98,8 @@ type run struct {
 	options   options
 	dir       string
 	resources *resource.Server
-	servers   *servers // nil for a local store
+	servers   *servers  // nil for another store than Redis
+	postgres  *postgres // nil for another store than Postgres
 	workers   []*process
 	// readers has the number of a worker that has just read a resource, if
 	// anybody wants to know.
@@ -128,6 +132,11 @@ func torture(ctx context.Context, o options) (result, error) {
 	}
 	if err := r.survey(); err != nil {
 		return result{}, err
+	}
+	if r.postgres != nil {
+		if err := r.readTables(ctx); err != nil {
+			return result{}, err
+		}
 	}
 	return result{r.history(), r.versions()}, nil
 }
@@ -166,6 +175,9 @@ func (r *run) versions() map[string]string {
 		name, version := r.servers.version()
 		versions[name] = version
 	}
+	if r.postgres != nil {
+		versions["postgres"] = r.postgres.version()
+	}
 	return versions
 }
 
@@ -180,10 +192,14 @@ func (r *run) setUp() (err error) {
 	if r.resources, err = resource.Listen(r.socket(), r.add); err != nil {
 		return err
 	}
-	if r.options.store == "redis" {
-		if r.servers, err = startServers(r.dir, r.options.workers); err != nil {
-			return err
-		}
+	switch r.options.store {
+	case "redis":
+		r.servers, err = startServers(r.dir, r.options.workers)
+	case "postgres":
+		r.postgres, err = startPostgres(r.options)
+	}
+	if err != nil {
+		return err
 	}
 	for n := 1; n <= r.options.workers; n++ {
 		w, err := r.newWorker(n)
@@ -200,11 +216,14 @@ func (r *run) socket() string { return filepath.Join(r.dir, "resources") }
 func (r *run) newWorker(n int) (*process, error) {
 	clock, err := clockshim.Create(filepath.Join(r.dir, fmt.Sprintf("w%d.clock", n)))
 	store := "sqlite://" + filepath.Join(r.dir, "locks.db")
-	if r.servers != nil {
+	switch {
+	case r.servers != nil:
 		store = r.servers.url(n)
 		if r.options.parameters != "" {
 			store += "?" + r.options.parameters
 		}
+	case r.postgres != nil:
+		store = r.postgres.url(n)
 	}
 	return &process{
 		binary: r.options.worker, number: n, clock: clock, record: r.heardFrom(n),
@@ -292,6 +311,9 @@ func (r *run) close() {
 	}
 	if r.servers != nil {
 		r.servers.close()
+	}
+	if r.postgres != nil {
+		r.postgres.close()
 	}
 	if r.resources != nil {
 		r.resources.Close()

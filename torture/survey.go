@@ -73,7 +73,10 @@ const prefix = redisstore.DefaultPrefix
 
 // locks returns the locks that are held, and by whom.
 func (r *run) locks() (map[string]string, error) {
-	if r.servers == nil {
+	switch {
+	case r.postgres != nil:
+		return r.postgresLocks()
+	case r.servers == nil:
 		return r.localLocks()
 	}
 	keys, err := r.servers.primary.Do("KEYS", prefix+"*").AsStrSlice()
@@ -133,6 +136,11 @@ func (r *run) localLocks() (map[string]string, error) {
 		return nil, err
 	}
 	defer store.Close()
+	return listed(store)
+}
+
+// listed returns the locks that a store lists.
+func listed(store driver.Lister) (map[string]string, error) {
 	left := make(map[string]string)
 	for state, err := range store.List(context.Background(), "*") {
 		if err != nil {

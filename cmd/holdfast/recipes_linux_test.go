@@ -251,7 +251,11 @@ func TestTheRecipesPageNamesEveryRecipe(t *testing.T) {
 		t.Fatalf("no recipes: %v", err)
 	}
 	for _, file := range files {
-		if !bytes.Contains(page, []byte("](recipes/"+file.Name()+")")) {
+		end := ")"
+		if file.IsDir() {
+			end = "/" // to a file in it
+		}
+		if !bytes.Contains(page, []byte("](recipes/"+file.Name()+end)) {
 			t.Errorf("no link to %s", file.Name())
 		}
 	}

@@ -37,6 +37,12 @@ type Rules struct {
 	// peer. What only fences show is not checked, and two holders do not count
 	// while one of them is frozen.
 	Fenceless bool
+	// InStore begins the names of resources that are kept in the store itself.
+	// Empty: there are none.
+	InStore string
+	// Forgets are the kinds of faults by which the store loses writes to them that
+	// it has acknowledged, with its other data.
+	Forgets []string
 	// PieceLimit is how long porcupine may think about one piece of a history;
 	// 10 s if it is 0.
 	PieceLimit time.Duration
@@ -91,6 +97,9 @@ type Loss struct {
 	// StaleWrites counts what a guarded resource accepted with a fence smaller
 	// than one before. These are violations.
 	StaleWrites int `json:"stale_writes"`
+	// WritesGone counts acknowledged writes to resources in the store that are
+	// not there; see Rules.Forgets.
+	WritesGone int `json:"writes_gone"`
 }
 
 // Updates counts the writes that resources accepted, and those of them that
@@ -128,6 +137,9 @@ type Report struct {
 	Losses     []Loss         `json:"losses"`
 	Guarded    Updates        `json:"guarded"`
 	Unguarded  Updates        `json:"unguarded"`
+	// Stored has the same for the resources in the store; see Rules.InStore. The
+	// key is the folder of the name.
+	Stored map[string]*Updates `json:"stored,omitempty"`
 	// SlotsDone counts the slots that were done, Attempts those that were begun.
 	SlotsDone int      `json:"slots_done"`
 	Attempts  int      `json:"attempts"`

@@ -3,7 +3,9 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/holdfastlock/holdfast/torture/history"
 )
@@ -37,18 +39,49 @@ func (c *checker) resources() {
 		c.lostUpdates(name, decisions)
 	}
 	for _, op := range c.record.operations {
-		if op.call.Do == history.Write && op.ok() && !written[key{op.call.Process, op.call.Op}] {
+		if op.call.Do != history.Write || !op.ok() || written[key{op.call.Process, op.call.Op}] {
+			continue
+		}
+		if loss := c.forgotten(op); loss != nil {
+			c.loss(loss).WritesGone++
+		} else {
 			c.violation(MissingWrite, op.call.Name, op.call.At, op.answer.At,
 				"the resource acknowledged "+op.call.Value+" and never accepted it", op.call.Process)
 		}
 	}
 }
 
-func (c *checker) updates(e *history.Event) *Updates {
-	if e.Guarded {
-		return &c.report.Guarded
+func (c *checker) inStore(name string) bool {
+	return c.rules.InStore != "" && strings.HasPrefix(name, c.rules.InStore)
+}
+
+// forgotten returns the fault that made the store lose a write that it has
+// acknowledged, or nil.
+func (c *checker) forgotten(write *operation) *fault {
+	i := slices.IndexFunc(c.record.faults, func(f *fault) bool {
+		return slices.Contains(c.rules.Forgets, f.kind) && f.covers(write.call.At, write.answer.At)
+	})
+	if i < 0 || !c.inStore(write.call.Name) {
+		return nil
 	}
-	return &c.report.Unguarded
+	return c.record.faults[i]
+}
+
+func (c *checker) updates(e *history.Event) *Updates {
+	switch folder := path.Dir(e.Name); {
+	case c.inStore(e.Name):
+		if c.report.Stored == nil {
+			c.report.Stored = map[string]*Updates{}
+		}
+		if c.report.Stored[folder] == nil {
+			c.report.Stored[folder] = &Updates{}
+		}
+		return c.report.Stored[folder]
+	case e.Guarded:
+		return &c.report.Guarded
+	default:
+		return &c.report.Unguarded
+	}
 }
 
 func (c *checker) lostUpdates(name string, decisions []*history.Event) {

@@ -24,6 +24,9 @@ type Kind struct {
 	// Shortest and Longest are how long one lasts; both 0 for those of a moment.
 	// They are for a TTL of a second and grow with it.
 	Shortest, Longest time.Duration
+	// Healing is about how long it takes to heal one; 0 if it takes no time worth
+	// planning for.
+	Healing time.Duration
 	// Loss says that the store loses data by it, or ends leases early: two
 	// holders are then a documented loss.
 	Loss bool

@@ -90,13 +90,14 @@ func (s Spec) lane(kinds []Kind, lane Lane, worker int) (plan []Fault) {
 		}
 		f := Fault{Kind: deck[0], Worker: worker, Size: r.Float64()}
 		f.For = s.scaled(f.Kind.Shortest) + time.Duration(r.Float64()*float64(s.scaled(f.Kind.Longest-f.Kind.Shortest)))
-		f.At = s.inStorm(at, f.For)
-		if f.At+f.For > s.Length-s.Calm() {
+		length := f.For + f.Kind.Healing
+		f.At = s.inStorm(at, length)
+		if f.At+length > s.Length-s.Calm() {
 			return plan
 		}
 		deck = deck[1:]
 		plan = append(plan, f)
-		at = f.At + f.For
+		at = f.At + length
 	}
 }
 

@@ -40,24 +40,37 @@ func TestTwoMinutesHave200FaultsOfEveryKind(t *testing.T) {
 	}
 }
 
+func TestAStoreWithoutServersSuffersInItsProcessesOnly(t *testing.T) {
+	for _, kind := range Of("local") {
+		if kind.Lane != Processes {
+			t.Errorf("%s", kind.Name)
+		}
+	}
+}
+
 func TestNoFaultReachesIntoACalm(t *testing.T) {
-	s := spec(7, 5*time.Minute)
-	for _, f := range Plan(s) {
-		into := f.At % (s.storm() + s.Calm())
-		if into+f.For > s.storm() || f.At+f.For > s.Length-s.Calm() {
-			t.Errorf("%v at %v", f, f.At)
+	for _, store := range []string{"redis", "postgres"} {
+		s := spec(7, 5*time.Minute)
+		s.Kinds = Of(store)
+		for _, f := range Plan(s) {
+			into, length := f.At%(s.storm()+s.Calm()), f.For+f.Kind.Healing
+			if into+length > s.storm() || f.At+length > s.Length-s.Calm() {
+				t.Errorf("%s: %v at %v", store, f, f.At)
+			}
 		}
 	}
 }
 
 func TestFaultsOfOneLaneFollowOneAnother(t *testing.T) {
 	ends := make(map[laneOf]time.Duration)
-	for _, f := range Plan(spec(7, 5*time.Minute)) {
+	s := spec(7, 5*time.Minute)
+	s.Kinds = OfPostgres
+	for _, f := range Plan(s) {
 		lane := laneOf{f.Kind.Lane, f.Worker}
 		if f.At < ends[lane] {
 			t.Errorf("%v at %v begins before the one before it has ended", f, f.At)
 		}
-		ends[lane] = f.At + f.For
+		ends[lane] = f.At + f.For + f.Kind.Healing
 		if (f.Worker == 0) != (f.Kind.Lane == Servers) {
 			t.Errorf("%v has worker %d", f, f.Worker)
 		}

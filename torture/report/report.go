@@ -38,14 +38,16 @@ type Document struct {
 	// Details has the violations one by one.
 	Details []check.Violation `json:"details"`
 	// Losses are what the lock can't prevent, by the fault that caused it.
-	Losses     []check.Loss   `json:"documented_losses"`
-	Guarded    check.Updates  `json:"guarded"`
-	Unguarded  check.Updates  `json:"unguarded"`
-	SlotsDone  int            `json:"slots_done"`
-	Attempts   int            `json:"attempts"`
-	Ordering   check.Ordering `json:"ordering"`
-	Recovery   time.Duration  `json:"longest_recovery_ns"`
-	Recoveries int            `json:"recoveries"`
+	Losses    []check.Loss  `json:"documented_losses"`
+	Guarded   check.Updates `json:"guarded"`
+	Unguarded check.Updates `json:"unguarded"`
+	// Stored are resources in the store itself.
+	Stored     map[string]*check.Updates `json:"stored,omitempty"`
+	SlotsDone  int                       `json:"slots_done"`
+	Attempts   int                       `json:"attempts"`
+	Ordering   check.Ordering            `json:"ordering"`
+	Recovery   time.Duration             `json:"longest_recovery_ns"`
+	Recoveries int                       `json:"recoveries"`
 }
 
 // New makes the document of a run from what the checkers found.
@@ -54,7 +56,7 @@ func New(run Run, found check.Report) Document {
 		Run: run, Operations: found.Operations, Unknown: found.Unknown, Tenures: found.Tenures,
 		Faults: found.Faults, Violations: map[string]int{},
 		Details: found.Violations, Losses: found.Losses,
-		Guarded: found.Guarded, Unguarded: found.Unguarded,
+		Guarded: found.Guarded, Unguarded: found.Unguarded, Stored: found.Stored,
 		SlotsDone: found.SlotsDone, Attempts: found.Attempts,
 		Ordering: found.Ordering, Recovery: found.Recovery, Recoveries: found.Recoveries,
 	}

@@ -54,6 +54,9 @@ func (d Document) figures(w io.Writer) {
 	row("slots", d.SlotsDone, "done, attempts: %s", number(d.Attempts))
 	row("guarded writes", d.Guarded.Writes, "%s lost, %s refused as stale", number(d.Guarded.Lost), number(d.Guarded.Refused))
 	row("unguarded writes", d.Unguarded.Writes, "%s lost (the control)", number(d.Unguarded.Lost))
+	for _, name := range slices.Sorted(maps.Keys(d.Stored)) {
+		row("writes of "+name, d.Stored[name].Writes, "%s lost", number(d.Stored[name].Lost))
+	}
 	row("put in order", d.Ordering.Operations, "operations, pieces: %s", number(d.Ordering.Pieces))
 	row(`answers "held"`, d.Ordering.Held, "%s of them can't be judged", number(d.Ordering.Excused))
 	fmt.Fprintf(t, "longest recovery\t%11v\tof %s times that a name was wanted and free\n", brief(d.Recovery), number(d.Recoveries))
@@ -89,6 +92,9 @@ func (d Document) losses(w io.Writer) {
 		}
 		if l.SlotsAgain > 0 {
 			fmt.Fprintf(w, "; slots begun again: %d", l.SlotsAgain)
+		}
+		if l.WritesGone > 0 {
+			fmt.Fprintf(w, "; acknowledged writes gone: %d", l.WritesGone)
 		}
 		fmt.Fprintf(w, "; fences not larger: %d; stale writes accepted with the fence: %d\n", l.FencesBack, l.StaleWrites)
 	}

@@ -37,6 +37,10 @@ func (c *client) run() {
 }
 
 func (c *client) act() {
+	if database, ok := c.locker.(Database); ok && c.oneIn(3) {
+		c.inDatabase(database)
+		return
+	}
 	switch percent := c.rand.IntN(100); {
 	case percent < 35:
 		c.compete()
