@@ -147,12 +147,14 @@ func check(options Options) error {
 // withDefaults sets what the user has not. By default one caller's ended
 // context could fail its neighbours on the connection (hence AlwaysPipelining),
 // a lost server would be noticed after ten seconds, and a retry could run a
-// command twice: the locker knows when to retry, the client does not.
+// command twice: the locker knows when to retry, the client does not. The flush
+// delay, which one call at a time does not have, was chosen by measurement: 50 µs
+// gave a fifth more than 20 with 64 goroutines, 100 a quarter less with 16.
 func withDefaults(client rueidis.ClientOption) rueidis.ClientOption {
 	client.DisableAutoPipelining, client.AlwaysPipelining = false, true
 	client.DisableRetry, client.DisableCache = true, true
 	setDefault(&client.PipelineMultiplex, -1) // one connection to a server
-	setDefault(&client.MaxFlushDelay, 20*time.Microsecond)
+	setDefault(&client.MaxFlushDelay, 50*time.Microsecond)
 	setDefault(&client.ConnWriteTimeout, 500*time.Millisecond)
 	setDefault(&client.Dialer.Timeout, time.Second)
 	setDefault(&client.Dialer.KeepAlive, 250*time.Millisecond)
