@@ -109,7 +109,9 @@ func TestNoLibraryHasTwoHoldersInManyProcesses(t *testing.T) {
 	all := named("holdfast", "holdfast-nopassing")
 	for _, r := range contention(t, contest{"procs", 3, 2, time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, all}) {
 		run := r.Runs[0]
-		if r.overlaps() != 0 || run.Taken == 0 || run.FromOthers == 0 || run.P99 < run.P50 {
+		// Among pollers one process may have the lock all the time.
+		fair := strings.HasPrefix(r.Library, "holdfast")
+		if r.overlaps() != 0 || run.Taken == 0 || fair && run.FromOthers == 0 || run.P99 < run.P50 {
 			t.Errorf("%s: %+v", r.Library, run)
 		}
 	}
