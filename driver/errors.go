@@ -83,5 +83,20 @@ func NoAnswer(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from the store: %w", ctx.Err())
 	}
-	return &Error{Kind: ErrUnreachable, Err: err}
+	return &Error{Kind: ErrUnreachable, Err: withoutContext(err)}
+}
+
+// withoutContext hides the time limits of a client library, which are contexts
+// too: it must not look as if the caller's had ended. That a dial failed stays
+// visible to Unknown.
+func withoutContext(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if network, is := errors.AsType[*net.OpError](err); is {
+		plain := *network
+		plain.Err = errors.New(network.Err.Error())
+		return &plain
+	}
+	return errors.New("the client gave up: " + err.Error())
 }

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -110,21 +109,6 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	case errors.Is(err, puddle.ErrClosedPool):
 		return &driver.Error{Kind: driver.ErrMisconfigured, Err: errors.New("the store was closed")}
 	default:
-		return driver.NoAnswer(ctx, withoutContext(err))
+		return driver.NoAnswer(ctx, err)
 	}
-}
-
-// withoutContext hides the client's own time limits, which are contexts too: it
-// must not look as if the caller's had ended. That a dial failed stays visible
-// to driver.Unknown.
-func withoutContext(err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	if network, is := errors.AsType[*net.OpError](err); is {
-		plain := *network
-		plain.Err = errors.New(err.Error())
-		return &plain
-	}
-	return errors.New("the client gave up: " + err.Error())
 }

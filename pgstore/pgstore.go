@@ -14,13 +14,13 @@
 //
 // For data in the same database there is something stronger than a lease: Guard,
 // which keeps others from the lock until the caller's transaction has ended, with
-// no assumption about time.
+// no assumption about time. Claim and TxLock need no lease at all.
 //
 // The tables come from Schema, by ApplySchema or the command "holdfast schema
-// apply", and are found by the search_path. Nothing is kept in a session: no
-// prepared statement with a name, no setting, no advisory lock. So it works
-// through PgBouncer in transaction mode. Only LISTEN needs a session, of its own:
-// see Store.Subscribe.
+// apply", and are found by the search_path. No step needs anything of a session: no
+// setting, no advisory lock, and through a pooler no prepared statement. So it
+// works through PgBouncer in transaction mode. Only LISTEN needs a session, of its
+// own: see Store.Subscribe.
 package pgstore
 
 import (

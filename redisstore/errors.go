@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -85,23 +84,7 @@ func (c *connection) failure(ctx context.Context, err error) error {
 	if said := (*rueidis.RedisError)(nil); errors.As(err, &said) {
 		return c.refusal(said.Error())
 	}
-	return driver.NoAnswer(ctx, withoutContext(err))
-}
-
-// withoutContext hides the client's own time limits, which are contexts too: it
-// must not look as if the caller's had ended. That a dial failed stays visible
-// to driver.Unknown.
-func withoutContext(err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	var network *net.OpError
-	if errors.As(err, &network) {
-		plain := *network
-		plain.Err = errors.New(network.Err.Error())
-		return &plain
-	}
-	return errors.New("the client gave up: " + err.Error())
+	return driver.NoAnswer(ctx, err)
 }
 
 // refusal makes an error of what the server said.
