@@ -2,12 +2,11 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast"
 	"github.com/holdfastlock/holdfast/driver"
@@ -140,9 +139,9 @@ func TestInAClusterAWaiterThatHasGoneIsPassedOver(t *testing.T) {
 	told(t, inbox, req)
 }
 
-func mustBeCluster(_ context.Context, client rueidis.Client) (string, error) {
-	if mode := client.Mode(); mode != rueidis.ClientModeCluster {
-		return "", fmt.Errorf("the client's mode is %s", mode)
+func mustBeCluster(_ context.Context, conn Conn) (string, error) {
+	if !conn.Cluster() {
+		return "", errors.New("the client is not one of a cluster")
 	}
 	return "", nil
 }

@@ -11,20 +11,24 @@ import (
 
 var errClosed = errors.New("the store is closed")
 
-// connection makes the client on first use and runs the calls to it.
+// connection makes the client on first use, unless it is given, and runs the
+// calls to it.
 type connection struct {
 	option rueidis.ClientOption
+	given  Conn // the caller's, in place of option
 	warn   func(text string)
 	life   context.Context // ends with close
 	end    context.CancelFunc
 
 	// ready is the client while calls may use it directly: one that is
-	// connected to its server. Nil before, and after a connection was lost.
-	ready atomic.Pointer[rueidis.Client]
+	// connected to its server. Nil before, and after a connection was lost; and
+	// always for one that is given, of which nothing is known.
+	ready atomic.Pointer[Conn]
 
 	mu      sync.Mutex
 	closed  bool
-	client  rueidis.Client // nil until connected
+	conn    Conn           // nil until connected
+	client  rueidis.Client // behind conn; nil if that is given
 	pending *attempt       // not nil while connecting
 	losses  int            // how many connections have ended so far
 	calls   sync.WaitGroup // counted under mu, and only while open
@@ -33,24 +37,25 @@ type connection struct {
 // attempt is one try to connect, shared by all who wait for it.
 type attempt struct {
 	done   chan struct{}
+	conn   Conn
 	client rueidis.Client
 	err    error
 }
 
-func newConnection(option rueidis.ClientOption, warn func(string)) *connection {
-	c := &connection{option: option, warn: warn}
-	c.option.DialCtxFn = c.watched(dialFunc(option))
+func newConnection(options Options) *connection {
+	c := &connection{option: withDefaults(options.Client), given: options.Conn, warn: options.Warn}
+	c.option.DialCtxFn = c.watched(dialFunc(c.option))
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
 
 // ask runs fn with the client and waits for its end or that of the context.
-func ask[T any](ctx context.Context, c *connection, fn func(context.Context, rueidis.Client) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, c *connection, fn func(context.Context, Conn) (T, error)) (T, error) {
 	var value T
 	err := ctx.Err()
 	if err == nil {
-		if client := c.ready.Load(); client != nil {
-			value, err = fn(ctx, *client)
+		if conn := c.ready.Load(); conn != nil {
+			value, err = fn(ctx, *conn)
 		} else {
 			value, err = askConnecting(ctx, c, fn)
 		}
@@ -60,7 +65,7 @@ func ask[T any](ctx context.Context, c *connection, fn func(context.Context, rue
 
 // askApart is ask for what must come to its end also if the context ends before:
 // it is a call of its own.
-func askApart[T any](ctx context.Context, c *connection, fn func(context.Context, rueidis.Client) (T, error)) (T, error) {
+func askApart[T any](ctx context.Context, c *connection, fn func(context.Context, Conn) (T, error)) (T, error) {
 	var value T
 	err := ctx.Err()
 	if err == nil {
@@ -74,7 +79,7 @@ func askApart[T any](ctx context.Context, c *connection, fn func(context.Context
 // client dials on behalf of whichever call comes first and fails all others
 // together with that one, and while it dials it does not look at the others'
 // contexts. The call ends by itself if the server can't be reached.
-func askConnecting[T any](ctx context.Context, c *connection, fn func(context.Context, rueidis.Client) (T, error)) (T, error) {
+func askConnecting[T any](ctx context.Context, c *connection, fn func(context.Context, Conn) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -82,14 +87,14 @@ func askConnecting[T any](ctx context.Context, c *connection, fn func(context.Co
 	results := make(chan result, 1)
 	started := c.start(func() {
 		var r result
-		client, err := c.connected()
+		conn, err := c.connected()
 		switch {
 		case err != nil:
 			r.err = err
 		case ctx.Err() != nil: // nobody waits: send nothing
 			r.err = ctx.Err()
 		default:
-			r.value, r.err = fn(context.WithoutCancel(ctx), client)
+			r.value, r.err = fn(context.WithoutCancel(ctx), conn)
 		}
 		results <- r
 	})
@@ -117,61 +122,67 @@ func (c *connection) start(fn func()) bool {
 
 // connected returns the client after it has got an answer from its server, so
 // that the calls that follow need not connect. In a cluster there may be no
-// connection yet to the node of the next call, so all calls come this way.
-func (c *connection) connected() (rueidis.Client, error) {
-	if client := c.ready.Load(); client != nil {
-		return *client, nil
+// connection yet to the node of the next call, so all calls come this way, as
+// they do with a client that is given.
+func (c *connection) connected() (Conn, error) {
+	if conn := c.ready.Load(); conn != nil {
+		return *conn, nil
 	}
 	losses := c.lossesSoFar()
-	client, err := c.connect()
-	if err != nil || client.Mode() == rueidis.ClientModeCluster {
-		return client, err
+	conn, err := c.connect()
+	if err != nil || c.given != nil || conn.Cluster() {
+		return conn, err
 	}
-	err = client.Do(context.Background(), client.B().Ping().Build()).NonRedisError()
+	err = conn.Do(context.Background(), command(0, "PING")).Err
+	if _, yes := said(err); yes { // it is connected
+		err = nil
+	}
 	if err == nil {
-		c.gotThrough(client, losses)
+		c.gotThrough(conn, losses)
 	}
-	return client, err
+	return conn, err
 }
 
 // connect returns the client. If there is none yet it waits for the attempt
 // that is under way, or makes one.
-func (c *connection) connect() (rueidis.Client, error) {
+func (c *connection) connect() (Conn, error) {
 	c.mu.Lock()
-	if c.client != nil {
+	if c.conn != nil {
 		defer c.mu.Unlock()
-		return c.client, nil
+		return c.conn, nil
 	}
 	if a := c.pending; a != nil {
 		c.mu.Unlock()
 		<-a.done
-		return a.client, a.err
+		return a.conn, a.err
 	}
-	a := &attempt{done: make(chan struct{})}
+	a := &attempt{done: make(chan struct{}), conn: c.given}
 	c.pending = a
 	c.mu.Unlock()
 
-	a.client, a.err = c.dial()
+	if c.given == nil {
+		a.conn, a.client, a.err = c.dial()
+	}
+	if a.err == nil && c.warn != nil {
+		warnOfEviction(a.conn, c.warn)
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.client, c.pending = a.client, nil
+	c.conn, c.client, c.pending = a.conn, a.client, nil
 	close(a.done)
-	return a.client, a.err
+	return a.conn, a.err
 }
 
-func (c *connection) dial() (rueidis.Client, error) {
+func (c *connection) dial() (Conn, rueidis.Client, error) {
 	client, err := rueidis.NewClient(c.option)
 	if err != nil {
 		if client != nil { // with some options it returns both
 			client.Close()
 		}
-		return nil, err
+		return nil, nil, clean(err)
 	}
-	if c.warn != nil {
-		warnOfEviction(client, c.warn)
-	}
-	return client, nil
+	return Rueidis(client), client, nil
 }
 
 // close waits for the calls under way, which fail when the client is closed.
@@ -191,5 +202,5 @@ func (c *connection) close() {
 	if c.client != nil && client == nil { // connected meanwhile
 		c.client.Close()
 	}
-	c.client = nil
+	c.client, c.conn = nil, nil
 }

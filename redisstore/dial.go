@@ -63,10 +63,10 @@ func (c *connection) lossesSoFar() int {
 
 // gotThrough notes that a call was answered, and that calls may use the client
 // directly, unless a connection has ended meanwhile.
-func (c *connection) gotThrough(client rueidis.Client, losses int) {
+func (c *connection) gotThrough(conn Conn, losses int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed && c.losses == losses {
-		c.ready.Store(&client)
+		c.ready.Store(&conn)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -52,7 +50,7 @@ func (d durability) wanted() bool { return d.replicas > 0 || d.fsync }
 // has the grant wait for what the options ask. Where that is not reached in time
 // the name is released, and the error is driver.ErrRefused.
 func (s *Store) grant(ctx context.Context, req driver.AcquireRequest,
-	fn func(context.Context, rueidis.Client) (driver.QueueResult, error),
+	fn func(context.Context, Conn) (driver.QueueResult, error),
 ) (driver.QueueResult, error) {
 	if err := s.eviction.look(ctx, s.connection); err != nil {
 		return driver.QueueResult{}, err
@@ -60,10 +58,10 @@ func (s *Store) grant(ctx context.Context, req driver.AcquireRequest,
 	if !s.durability.wanted() {
 		return ask(ctx, s.connection, fn)
 	}
-	return askApart(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (result driver.QueueResult, err error) {
-		err = client.Dedicated(func(own rueidis.DedicatedClient) error {
-			defer context.AfterFunc(s.connection.life, own.Close)()
-			alone := ownConnection{client, own}
+	return askApart(ctx, s.connection, func(ctx context.Context, conn Conn) (result driver.QueueResult, err error) {
+		// WAIT is about what was written before on the same connection, and keeps
+		// whatever comes behind it waiting.
+		err = conn.Apart(s.connection.life, s.prefix+req.Name, func(alone Conn) error {
 			if result, err = fn(ctx, alone); err == nil && result.Granted {
 				err = s.settle(ctx, alone, req, &result)
 			}
@@ -73,32 +71,14 @@ func (s *Store) grant(ctx context.Context, req driver.AcquireRequest,
 	})
 }
 
-// ownConnection is the client on a connection that no other call uses. WAIT is
-// about what was written before on the same connection, and keeps whatever comes
-// behind it waiting.
-type ownConnection struct {
-	rueidis.Client
-	own rueidis.DedicatedClient
-}
-
-// Do implements rueidis.Client. A connection that owes an answer is not given to
-// the next call.
-func (c ownConnection) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	result := c.own.Do(ctx, command)
-	if result.NonRedisError() != nil {
-		c.own.Close()
-	}
-	return result
-}
-
 // settle waits for a grant to be where it must be, or takes it back.
-func (s *Store) settle(ctx context.Context, client rueidis.Client, req driver.AcquireRequest, result *driver.QueueResult) error {
-	reached, synced, err := s.durability.wait(ctx, client)
+func (s *Store) settle(ctx context.Context, conn Conn, req driver.AcquireRequest, result *driver.QueueResult) error {
+	reached, synced, err := s.durability.wait(ctx, conn)
 	if err == nil && reached >= s.durability.replicas && synced {
 		result.Replicas = reached
 		return nil
 	}
-	if said := (*rueidis.RedisError)(nil); err != nil && !errors.As(err, &said) {
+	if _, yes := said(err); err != nil && !yes {
 		return err // no answer: the grant may stand
 	}
 	// An earlier request of this token may be on its way, and come late.
@@ -115,19 +95,16 @@ func (s *Store) settle(ctx context.Context, client rueidis.Client, req driver.Ac
 
 // wait returns how many replicas have what was written on the connection, and
 // whether the server's disk has it, where that is wanted.
-func (d durability) wait(ctx context.Context, client rueidis.Client) (replicas int, synced bool, err error) {
+func (d durability) wait(ctx context.Context, conn Conn) (replicas int, synced bool, err error) {
 	// The client does not watch over a command that may take long.
 	ctx, cancel := context.WithTimeout(ctx, d.timeout+d.patience)
 	defer cancel()
-	limit, asked := max(d.timeout.Milliseconds(), 1), int64(d.replicas) // 0 would be for ever
+	limit, asked := milliseconds(d.timeout), decimal(int64(d.replicas)) // 0 ms would be for ever
 	if !d.fsync {
-		n, err := client.Do(ctx, client.B().Wait().Numreplicas(asked).Timeout(limit).Build()).AsInt64()
+		n, err := conn.Do(ctx, command(0, "WAIT", asked, limit)).number()
 		return int(n), true, err
 	}
-	n, err := client.Do(ctx, client.B().Waitaof().Numlocal(1).Numreplicas(asked).Timeout(limit).Build()).AsIntSlice()
-	if err == nil && len(n) != 2 {
-		err = fmt.Errorf("WAITAOF: %d numbers", len(n))
-	}
+	n, err := conn.Do(ctx, command(0, "WAITAOF", "1", asked, limit)).numbers(2)
 	if err != nil {
 		return 0, false, err
 	}

@@ -85,13 +85,13 @@ func TestAGrantSaysHowManyReplicasHaveIt(t *testing.T) {
 func TestAGrantThatTooFewReplicasHaveIsTakenBack(t *testing.T) {
 	primary, replicas := replicated(t, 2, redistest.Options{})
 	defer stopped(replicas[0])()
-	store := durable(t, primary.Addr(), Options{WaitReplicas: 2, WaitTimeout: 50 * time.Millisecond})
+	store := durable(t, primary.Addr(), Options{WaitReplicas: 2, WaitTimeout: time.Second})
 	other := open(t, primary.Addr())
 	for way, grant := range grants {
 		req := request(way)
 		result, err := grant(within(t), store, req)
 		wantKind(t, err, driver.ErrRefused)
-		if result.Granted || driver.Unknown(err) || !strings.Contains(err.Error(), "after 50ms 1 of 2 replicas") {
+		if result.Granted || driver.Unknown(err) || !strings.Contains(err.Error(), "after 1s 1 of 2 replicas") {
 			t.Errorf("%s: %+v, %v", way, result, err)
 		}
 		acquire(t, other, request(way)) // free at once

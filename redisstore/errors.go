@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -81,8 +79,8 @@ func (c *connection) failure(ctx context.Context, err error) error {
 	if known := (*driver.Error)(nil); err == nil || errors.Is(err, driver.ErrWithdrawn) || errors.As(err, &known) {
 		return err
 	}
-	if said := (*rueidis.RedisError)(nil); errors.As(err, &said) {
-		return c.refusal(said.Error())
+	if text, yes := said(err); yes {
+		return c.refusal(text)
 	}
 	return driver.NoAnswer(ctx, err)
 }

@@ -56,7 +56,7 @@ func TestEachErrorOfTheServerHasItsKind(t *testing.T) {
 }
 
 func TestPasswordsAreNotRepeated(t *testing.T) {
-	c := newConnection(rueidis.ClientOption{Password: "s3cret", Sentinel: rueidis.SentinelOption{Password: "hidden"}}, nil)
+	c := newConnection(Options{Client: rueidis.ClientOption{Password: "s3cret", Sentinel: rueidis.SentinelOption{Password: "hidden"}}})
 	text := c.refusal("ERR unknown command 'AUTH', with args beginning with: 's3cret' 'hidden'").Error()
 	if strings.Contains(text, "s3cret") || strings.Contains(text, "hidden") {
 		t.Errorf("the error has a password in it: %s", text)
@@ -64,7 +64,7 @@ func TestPasswordsAreNotRepeated(t *testing.T) {
 }
 
 func TestTheClientsTimeLimitsAreNotTheCallers(t *testing.T) {
-	c := newConnection(rueidis.ClientOption{}, nil)
+	c := newConnection(Options{})
 	for _, inner := range []error{
 		context.DeadlineExceeded,
 		fmt.Errorf("dial: %w", context.Canceled),

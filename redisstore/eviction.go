@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -20,15 +18,15 @@ const noEviction = "noeviction"
 
 // evictingPolicy returns the maxmemory-policy of a server that may evict keys,
 // or "" if there is none; an error if a server does not say.
-func evictingPolicy(ctx context.Context, client rueidis.Client) (string, error) {
-	var unknown error
-	for _, node := range client.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-		_, rest, found := strings.Cut(info, "maxmemory_policy:")
+func evictingPolicy(ctx context.Context, conn Conn) (string, error) {
+	nodes, unknown := conn.Nodes(ctx)
+	for _, node := range nodes {
+		info := node.Do(ctx, command(0, "INFO", "memory"))
+		_, rest, found := strings.Cut(info.Text, "maxmemory_policy:")
 		policy, _, _ := strings.Cut(rest, "\r\n")
 		switch {
-		case err != nil:
-			unknown = err
+		case info.Err != nil:
+			unknown = info.Err
 		case !found:
 			unknown = &driver.Error{Kind: driver.ErrMisconfigured, Err: errors.New("the server does not say its maxmemory-policy")}
 		case policy != noEviction:
@@ -40,10 +38,10 @@ func evictingPolicy(ctx context.Context, client rueidis.Client) (string, error) 
 
 // warnOfEviction calls warn if a server may evict keys. That it can't be found
 // out is no reason not to lock.
-func warnOfEviction(client rueidis.Client, warn func(string)) {
+func warnOfEviction(conn Conn, warn func(string)) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if policy, _ := evictingPolicy(ctx, client); policy != "" {
+	if policy, _ := evictingPolicy(ctx, conn); policy != "" {
 		warn("Redis has maxmemory-policy " + policy + ": when memory is full it may drop a lock that is held, " +
 			"and then two hold it; CONFIG SET maxmemory-policy noeviction, or use a server of its own for locks")
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -47,8 +45,8 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	if len(runs) == 0 {
 		return results
 	}
-	got, err := ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.ExtendResult, error) {
-		return s.extend(ctx, client, runs), nil
+	got, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
+		return s.extend(ctx, conn, runs), nil
 	})
 	for n, i := range sent {
 		if err != nil {
@@ -61,9 +59,9 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 }
 
 // extend returns a result for each of the runs, in their order.
-func (s *Store) extend(ctx context.Context, client rueidis.Client, single []run) []driver.ExtendResult {
+func (s *Store) extend(ctx context.Context, conn Conn, single []run) []driver.ExtendResult {
 	size := extendChunk
-	if client.Mode() == rueidis.ClientModeCluster {
+	if conn.Cluster() {
 		size = 1
 	}
 	var chunks []run
@@ -76,16 +74,16 @@ func (s *Store) extend(ctx context.Context, client rueidis.Client, single []run)
 		chunks = append(chunks, whole)
 	}
 	results := make([]driver.ExtendResult, 0, len(single))
-	for i, reply := range callMany(ctx, client, extendScript, chunks) {
+	for i, reply := range callMany(ctx, conn, extendScript, chunks) {
 		results = append(results, s.extendResults(ctx, reply, len(chunks[i].keys)/2)...)
 	}
 	return results
 }
 
 // extendResults reads the answer of one run of the script.
-func (s *Store) extendResults(ctx context.Context, reply rueidis.RedisResult, leases int) []driver.ExtendResult {
+func (s *Store) extendResults(ctx context.Context, reply Reply, leases int) []driver.ExtendResult {
 	results := make([]driver.ExtendResult, leases)
-	texts, err := reply.AsStrSlice()
+	texts, err := reply.texts()
 	if err == nil && len(texts) != leases {
 		err = fmt.Errorf("extend: %d answers for %d leases", len(texts), leases)
 	}

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -180,8 +178,8 @@ func (b *inbox) restored() {
 
 // received reads what the script handon sends: the key of the name, and the
 // token.
-func (b *inbox) received(message rueidis.PubSubMessage) {
-	lock, token, _ := strings.Cut(message.Message, "\n")
+func (b *inbox) received(message string) {
+	lock, token, _ := strings.Cut(message, "\n")
 	b.handed(driver.HandOff{Name: strings.TrimPrefix(lock, b.store.prefix), Token: token})
 }
 

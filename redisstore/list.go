@@ -2,24 +2,21 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strings"
-
-	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast/driver"
 )
 
 // scanCount is how many keys the server looks at in one step of a listing.
-const scanCount = 500
+const scanCount = "500"
 
 // List implements driver.Lister. It walks over all keys of the server, or of
 // every node of a cluster, a step at a time.
 func (s *Store) List(ctx context.Context, pattern string) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
-		nodes, err := ask(ctx, s.connection, func(_ context.Context, client rueidis.Client) (map[string]rueidis.Client, error) {
-			return client.Nodes(), nil
+		nodes, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]Conn, error) {
+			return conn.Nodes(ctx)
 		})
 		if err != nil {
 			yield(driver.State{}, err)
@@ -43,21 +40,24 @@ type listing struct {
 }
 
 // node lists one server and says whether the listing goes on.
-func (l *listing) node(ctx context.Context, node rueidis.Client) bool {
+func (l *listing) node(ctx context.Context, node Conn) bool {
 	match := scanPattern(l.store.prefix, l.pattern)
-	for cursor := uint64(0); ; {
-		page, err := ask(ctx, l.store.connection, func(ctx context.Context, _ rueidis.Client) (rueidis.ScanEntry, error) {
-			scan := node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Type("string").Build()
-			return node.Do(ctx, scan).AsScanEntry()
+	for cursor := "0"; ; {
+		page, err := ask(ctx, l.store.connection, func(ctx context.Context, _ Conn) ([]Reply, error) {
+			return node.Do(ctx, command(0, "SCAN", cursor, "MATCH", match, "COUNT", scanCount, "TYPE", "string")).list(2)
 		})
+		var found []string
+		if err == nil {
+			found, err = page[1].texts()
+		}
 		if err != nil {
 			l.yield(driver.State{}, err)
 			return false
 		}
-		if !l.page(ctx, page.Elements) {
+		if !l.page(ctx, found) {
 			return false
 		}
-		if cursor = page.Cursor; cursor == 0 {
+		if cursor = page[0].Text; cursor == "0" {
 			return true
 		}
 	}
@@ -116,11 +116,11 @@ func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State
 		}
 		runs[i].keys = []string{k.lock, k.companion()}
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.State, error) {
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.State, error) {
 		var states []driver.State
-		for i, result := range callMany(ctx, client, inspectScript, runs) {
-			reply, err := result.ToArray()
-			if said := (*rueidis.RedisError)(nil); errors.As(err, &said) && faultOf(said.Error()) == faults["WRONGTYPE"] {
+		for i, result := range callMany(ctx, conn, inspectScript, runs) {
+			reply, err := result.list(4)
+			if text, yes := said(err); yes && faultOf(text) == faults["WRONGTYPE"] {
 				continue
 			}
 			if err != nil {

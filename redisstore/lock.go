@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -38,12 +36,8 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		keys: []string{k.lock, k.companion()},
 		args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
 	}
-	result, err := s.grant(ctx, req, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
-		reply, err := call(ctx, client, acquireScript, r).ToMessage()
-		if err != nil {
-			return driver.QueueResult{}, err
-		}
-		result, err := acquireAnswer(req, reply)
+	result, err := s.grant(ctx, req, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
+		result, err := acquireAnswer(req, call(ctx, conn, acquireScript, r))
 		return driver.QueueResult{AcquireResult: result}, err
 	})
 	return result.AcquireResult, err
@@ -58,28 +52,28 @@ func fences(req driver.AcquireRequest) string {
 }
 
 // granted returns the result of a grant whose last fencing token is that.
-func granted(req driver.AcquireRequest, last rueidis.RedisMessage) (driver.AcquireResult, error) {
+func granted(req driver.AcquireRequest, last Reply) (driver.AcquireResult, error) {
 	if req.NoFence {
 		return driver.AcquireResult{Granted: true}, nil
 	}
-	fence, err := last.AsInt64()
+	fence, err := last.number()
 	return driver.AcquireResult{Granted: err == nil, Fence: req.First(fence)}, err
 }
 
 // acquireAnswer reads the answer of the script acquire.
-func acquireAnswer(req driver.AcquireRequest, reply rueidis.RedisMessage) (driver.AcquireResult, error) {
-	if reply.IsString() {
+func acquireAnswer(req driver.AcquireRequest, reply Reply) (driver.AcquireResult, error) {
+	if reply.Text != "" {
 		return granted(req, reply)
 	}
-	parts, err := reply.ToArray()
+	parts, err := reply.list(1)
 	if err != nil {
 		return driver.AcquireResult{}, err
 	}
 	return acquireResult(req, parts)
 }
 
-func acquireResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (driver.AcquireResult, error) {
-	switch status, _ := reply[0].ToString(); status {
+func acquireResult(req driver.AcquireRequest, reply []Reply) (driver.AcquireResult, error) {
+	switch reply[0].Text {
 	case "granted":
 		return granted(req, reply[1])
 	case "held", "queued":
@@ -119,14 +113,9 @@ func (s *Store) acquireBare(ctx context.Context, k keys, req driver.AcquireReque
 }
 
 func (s *Store) setNX(ctx context.Context, lock string, req driver.AcquireRequest) (bool, error) {
-	ttl, _ := strconv.ParseInt(milliseconds(req.TTL), 10, 64)
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (bool, error) {
-		set := client.B().Set().Key(lock).Value(req.Token).Nx().PxMilliseconds(ttl).Build()
-		err := client.Do(ctx, set).Error()
-		if rueidis.IsRedisNil(err) {
-			return false, nil
-		}
-		return err == nil, err
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (bool, error) {
+		reply := conn.Do(ctx, command(1, "SET", lock, req.Token, "NX", "PX", milliseconds(req.TTL)))
+		return reply.Err == nil && !reply.Null, reply.Err
 	})
 }
 
@@ -138,9 +127,9 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if err != nil {
 		return 0, err
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
 		inbox := req.Inbox
-		if inbox != "" && client.Mode() == rueidis.ClientModeCluster {
+		if inbox != "" && conn.Cluster() {
 			inbox = shardOf(k, inbox)
 		}
 		r := run{
@@ -153,11 +142,7 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 		case inbox != "":
 			r.args = append(r.args, inbox)
 		}
-		text, err := call(ctx, client, releaseScript, r).ToString()
-		if err != nil {
-			return 0, err
-		}
-		return answerOf(text)
+		return answerOf(call(ctx, conn, releaseScript, r))
 	})
 }
 
@@ -167,12 +152,12 @@ var claimTTL = milliseconds(driver.Claim)
 // answers are the scripts' words.
 var answers = map[string]driver.Answer{"mine": driver.Mine, "gone": driver.Gone, "taken": driver.Taken}
 
-func answerOf(text string) (driver.Answer, error) {
-	answer, known := answers[text]
-	if !known {
-		return 0, fmt.Errorf("unexpected answer %q", text)
+func answerOf(reply Reply) (driver.Answer, error) {
+	answer, known := answers[reply.Text]
+	if !known && reply.Err == nil {
+		return 0, fmt.Errorf("unexpected answer %q", reply.Text)
 	}
-	return answer, nil
+	return answer, reply.Err
 }
 
 // Inspect implements driver.Store.
@@ -181,8 +166,8 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) 
 	if err != nil {
 		return driver.State{}, err
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.State, error) {
-		reply, err := call(ctx, client, inspectScript, run{keys: []string{k.lock, k.companion()}}).ToArray()
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.State, error) {
+		reply, err := call(ctx, conn, inspectScript, run{keys: []string{k.lock, k.companion()}}).list(4)
 		if err != nil {
 			return driver.State{}, err
 		}

@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/internal/redistest"
 )
 
 // loopForEver keeps the server busy.
-func loopForEver(ctx context.Context, client rueidis.Client) (string, error) {
-	return client.Do(ctx, client.B().Eval().Script("while true do end").Numkeys(0).Build()).ToString()
+func loopForEver(ctx context.Context, conn Conn) (string, error) {
+	reply := conn.Do(ctx, command(0, "EVAL", "while true do end", "0"))
+	return reply.Text, reply.Err
 }
 
 // behindProxy returns a store that has connected through the proxy.

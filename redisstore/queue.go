@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -30,14 +28,14 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 			req.Inbox, milliseconds(req.Keep), claimTTL, req.Previous,
 		},
 	}
-	return s.grant(ctx, req.AcquireRequest, func(ctx context.Context, client rueidis.Client) (driver.QueueResult, error) {
-		if client.Mode() == rueidis.ClientModeCluster {
+	return s.grant(ctx, req.AcquireRequest, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
+		if conn.Cluster() {
 			r.args[inboxArg] = s.inboxes.shard(k, req)
 		}
 		if s.inboxes.refused.Load() {
 			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue without the right to subscribe"}
 		}
-		reply, err := call(ctx, client, enqueueScript, r).ToArray()
+		reply, err := call(ctx, conn, enqueueScript, r).list(1)
 		if err != nil {
 			return driver.QueueResult{}, err
 		}
@@ -46,18 +44,18 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 }
 
 // queueResult reads the answer of the script enqueue.
-func queueResult(req driver.AcquireRequest, reply []rueidis.RedisMessage) (result driver.QueueResult, err error) {
+func queueResult(req driver.AcquireRequest, reply []Reply) (result driver.QueueResult, err error) {
 	if result.AcquireResult, err = acquireResult(req, reply); err != nil {
 		return driver.QueueResult{}, err
 	}
 	if !result.Granted {
-		before, err := reply[len(reply)-2].AsInt64()
+		before, err := reply[len(reply)-2].number()
 		if err != nil {
 			return driver.QueueResult{}, fmt.Errorf("place in the queue: %w", err)
 		}
 		result.Before = int(before)
 	}
-	if previous, _ := reply[len(reply)-1].ToString(); previous != "" {
+	if previous := reply[len(reply)-1]; previous.Text != "" {
 		result.Previous, err = answerOf(previous)
 	}
 	return result, err

@@ -5,8 +5,8 @@ import (
 	"crypto/sha1"
 	_ "embed" // the scripts
 	"encoding/hex"
-
-	"github.com/redis/rueidis"
+	"strconv"
+	"strings"
 )
 
 var (
@@ -57,47 +57,48 @@ type run struct {
 }
 
 // call runs a script once.
-func call(ctx context.Context, client rueidis.Client, s script, r run) rueidis.RedisResult {
-	result := client.Do(ctx, s.bySHA(client, r))
-	if noScript(result) {
-		result = client.Do(ctx, s.byText(client, r))
+func call(ctx context.Context, conn Conn, s script, r run) Reply {
+	reply := conn.Do(ctx, r.of("EVALSHA", s.sha))
+	if noScript(reply) {
+		reply = conn.Do(ctx, r.of("EVAL", s.text))
 	}
-	return result
+	return reply
 }
 
-// callMany sends all runs at once. The results are in their order.
-func callMany(ctx context.Context, client rueidis.Client, s script, runs []run) []rueidis.RedisResult {
-	commands := make(rueidis.Commands, len(runs))
+// callMany sends all runs at once. The answers are in their order.
+func callMany(ctx context.Context, conn Conn, s script, runs []run) []Reply {
+	commands := make([]Command, len(runs))
 	for i, r := range runs {
-		commands[i] = s.bySHA(client, r)
+		commands[i] = r.of("EVALSHA", s.sha)
 	}
-	results := client.DoMulti(ctx, commands...)
+	replies := conn.DoMany(ctx, commands)
 
 	var missed []int
 	commands = commands[:0]
-	for i, result := range results {
-		if noScript(result) {
+	for i, reply := range replies {
+		if noScript(reply) {
 			missed = append(missed, i)
-			commands = append(commands, s.byText(client, runs[i]))
+			commands = append(commands, runs[i].of("EVAL", s.text))
 		}
 	}
-	for i, result := range client.DoMulti(ctx, commands...) {
-		results[missed[i]] = result
+	if len(missed) > 0 {
+		for i, reply := range conn.DoMany(ctx, commands) {
+			replies[missed[i]] = reply
+		}
 	}
-	return results
+	return replies
 }
 
-func (s script) bySHA(client rueidis.Client, r run) rueidis.Completed {
-	return client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(r.keys))).Key(r.keys...).Arg(r.args...).Build()
-}
-
-func (s script) byText(client rueidis.Client, r run) rueidis.Completed {
-	return client.B().Eval().Script(s.text).Numkeys(int64(len(r.keys))).Key(r.keys...).Arg(r.args...).Build()
+// of returns the command that runs the script of that text or SHA1.
+func (r run) of(verb, script string) Command {
+	words := make([]string, 0, 3+len(r.keys)+len(r.args))
+	words = append(words, verb, script, strconv.Itoa(len(r.keys)))
+	return Command{Words: append(append(words, r.keys...), r.args...), FirstKey: 3}
 }
 
 // noScript says that the server does not know the script, or no longer does:
 // it forgets by SCRIPT FLUSH, restart and failover.
-func noScript(result rueidis.RedisResult) bool {
-	err, ok := rueidis.IsRedisErr(result.Error())
-	return ok && err.IsNoScript()
+func noScript(reply Reply) bool {
+	text, yes := said(reply.Err)
+	return yes && strings.HasPrefix(text, "NOSCRIPT")
 }

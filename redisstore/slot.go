@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
 
@@ -30,8 +28,8 @@ func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, 
 		return driver.Run{}, time.Time{}, err
 	}
 	var now time.Time
-	run, err := ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (known driver.Run, err error) {
-		reply, err := call(ctx, client, slotScript, run{keys: []string{k.lock, record}}).ToArray()
+	run, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) (known driver.Run, err error) {
+		reply, err := call(ctx, conn, slotScript, run{keys: []string{k.lock, record}}).list(3)
 		if err == nil {
 			known, now, err = runOf(slot, reply)
 		}
@@ -53,19 +51,18 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	if !req.NotAfter.IsZero() {
 		notAfter = req.NotAfter.UnixMicro()
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (result driver.BeginResult, err error) {
-		reply, err := call(ctx, client, beginScript, run{
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (result driver.BeginResult, err error) {
+		reply, err := call(ctx, conn, beginScript, run{
 			keys: []string{k.lock, record, k.runs(), k.companion()},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.MaxAttempts)), decimal(retry), decimal(notAfter),
 				req.Slot, milliseconds(driver.RunningKeep), decimal(driver.MaxRuns),
 			},
-		}).ToArray()
+		}).list(1)
 		if err != nil {
 			return result, err
 		}
-		word, _ := reply[0].ToString()
-		result.Verdict = verdicts[word]
+		result.Verdict = verdicts[reply[0].Text]
 		if result.Verdict != driver.NotHeld {
 			result.Run, _, err = runOf(req.Slot, reply[1:])
 		}
@@ -85,21 +82,13 @@ func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (drive
 	if err != nil {
 		return 0, err
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) (driver.Answer, error) {
-		text, err := call(ctx, client, finishScript, run{
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
+		return answerOf(call(ctx, conn, finishScript, run{
 			keys: []string{k.lock, record, k.runs(), k.companion()},
 			args: []string{
 				req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
 			},
-		}).ToString()
-		if err != nil {
-			return 0, err
-		}
-		answer, known := answers[text]
-		if !known {
-			return 0, fmt.Errorf("finish: unexpected answer %q", text)
-		}
-		return answer, nil
+		}))
 	})
 }
 
@@ -111,8 +100,8 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 		return nil, err
 	}
 	last := int64(min(limit, driver.MaxRuns) - 1)
-	return ask(ctx, s.connection, func(ctx context.Context, client rueidis.Client) ([]driver.Run, error) {
-		slots, err := client.Do(ctx, client.B().Zrevrange().Key(k.runs()).Start(0).Stop(last).Build()).AsStrSlice()
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.Run, error) {
+		slots, err := conn.Do(ctx, command(1, "ZREVRANGE", k.runs(), "0", decimal(last))).texts()
 		if err != nil || len(slots) == 0 {
 			return nil, err
 		}
@@ -121,8 +110,8 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 			reads[i] = run{keys: []string{k.lock, k.slot(slot)}}
 		}
 		var runs []driver.Run
-		for i, result := range callMany(ctx, client, slotScript, reads) {
-			reply, err := result.ToArray()
+		for i, result := range callMany(ctx, conn, slotScript, reads) {
+			reply, err := result.list(3)
 			if err != nil {
 				return nil, err
 			}
@@ -140,7 +129,7 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 
 // runOf reads what the scripts slot and begin say of a slot: the record's
 // fields, what is left of the runner's lease, and the server's TIME.
-func runOf(slot string, reply []rueidis.RedisMessage) (driver.Run, time.Time, error) {
+func runOf(slot string, reply []Reply) (driver.Run, time.Time, error) {
 	read := driver.Run{Slot: slot}
 	if len(reply) != 3 {
 		return read, time.Time{}, fmt.Errorf("a slot: %d parts instead of 3", len(reply))
@@ -150,16 +139,16 @@ func runOf(slot string, reply []rueidis.RedisMessage) (driver.Run, time.Time, er
 		return read, time.Time{}, err
 	}
 	now := time.UnixMicro(since.Microseconds()).UTC()
-	fields, err := reply[0].ToArray()
-	if err != nil || len(fields) != 9 {
-		return read, now, fmt.Errorf("record of a slot: %d fields instead of 9, %w", len(fields), err)
+	fields, err := reply[0].list(9)
+	if err != nil {
+		return read, now, fmt.Errorf("record of a slot: %w", err)
 	}
-	if fields[2].IsNil() {
+	if fields[2].Null {
 		return read, now, nil
 	}
-	text := func(i int) string { t, _ := fields[i].ToString(); return t }
-	number := func(i int) int64 { n, _ := strconv.ParseInt(text(i), 10, 64); return n }
-	left, err := reply[1].AsInt64()
+	text := func(i int) string { return fields[i].Text }
+	number := func(i int) int64 { n, _ := fields[i].number(); return n }
+	left, err := reply[1].number()
 	read.Phase = driver.Done
 	switch {
 	case text(0) != "":

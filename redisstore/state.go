@@ -2,22 +2,19 @@ package redisstore
 
 import (
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast/driver"
 )
 
 // stateOf reads what the scripts acquire and inspect say of a name: its token,
 // PTTL, companion and the server's TIME.
-func stateOf(name string, reply []rueidis.RedisMessage) (driver.State, error) {
+func stateOf(name string, reply []Reply) (driver.State, error) {
 	state := driver.State{Name: name}
 	if len(reply) != 4 {
 		return state, fmt.Errorf("state of a lock: %d parts instead of 4", len(reply))
 	}
-	left, err := reply[1].AsInt64()
+	left, err := reply[1].number()
 	if err != nil {
 		return state, err
 	}
@@ -26,13 +23,10 @@ func stateOf(name string, reply []rueidis.RedisMessage) (driver.State, error) {
 		return state, err
 	}
 	state.Fence = last.fence
-	if reply[0].IsNil() {
+	if reply[0].Null {
 		return state, nil
 	}
-	token, err := reply[0].ToString()
-	if err != nil {
-		return state, err
-	}
+	token := reply[0].Text
 	holder := driver.Holder{Token: token, Left: time.Duration(left) * time.Millisecond}
 	if last.token == token { // else the holder writes no companion
 		holder.Fence, holder.Purpose = last.fence, last.purpose
@@ -58,27 +52,20 @@ type companion struct {
 func (c companion) since() time.Duration { return time.Duration(c.fence) * time.Microsecond }
 
 // companionOf reads the fields in the scripts' order; those missing are zero.
-func companionOf(reply rueidis.RedisMessage) (companion, error) {
-	fields, err := reply.ToArray()
+func companionOf(reply Reply) (companion, error) {
+	fields, err := reply.list(3)
 	if err != nil {
-		return companion{}, err
+		return companion{}, fmt.Errorf("companion of a lock: %w", err)
 	}
-	if len(fields) < 3 {
-		return companion{}, fmt.Errorf("companion of a lock: %d fields instead of 3", len(fields))
-	}
-	var texts [3]string
-	for i := range texts {
-		texts[i], _ = fields[i].ToString()
-	}
-	fence, _ := strconv.ParseInt(texts[1], 10, 64)
-	return companion{token: texts[0], purpose: texts[2], fence: fence}, nil
+	fence, _ := fields[1].number()
+	return companion{token: fields[0].Text, purpose: fields[2].Text, fence: fence}, nil
 }
 
 // serverTime reads the answer of TIME: seconds and microseconds.
-func serverTime(reply rueidis.RedisMessage) (time.Duration, error) {
-	parts, err := reply.AsIntSlice()
-	if err != nil || len(parts) != 2 {
-		return 0, fmt.Errorf("the server's TIME: %v, %w", parts, err)
+func serverTime(reply Reply) (time.Duration, error) {
+	parts, err := reply.numbers(2)
+	if err != nil {
+		return 0, fmt.Errorf("the server's TIME: %w", err)
 	}
 	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
 }

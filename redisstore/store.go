@@ -60,6 +60,10 @@ type Options struct {
 	// below the TTL. DisableRetry and DisableCache are always set, and commands
 	// always pipelined.
 	Client rueidis.ClientOption
+	// Conn is a client of the caller's, in place of Client. Each call to it has a
+	// goroutine of its own, so that callers whose contexts end neither wait for it
+	// nor disturb each other on its connections.
+	Conn Conn
 	// Prefix is put before a name to make its key; empty means DefaultPrefix.
 	// All other keys and channels begin with it too.
 	Prefix string
@@ -118,13 +122,17 @@ func New(options Options) (*Store, error) {
 		options.Warn = nil
 		s.eviction = &evictionGuard{}
 	}
-	s.connection = newConnection(withDefaults(options.Client), options.Warn)
+	s.connection = newConnection(options)
 	return s, nil
 }
 
 func check(options Options) error {
 	client := options.Client
 	switch {
+	case options.Conn != nil:
+		if len(client.InitAddress) > 0 {
+			return errors.New("both Client and Conn are set")
+		}
 	case len(client.InitAddress) == 0:
 		return errors.New("no address of a Redis server")
 	case client.DialFn != nil || client.DisableTCPNoDelay:
