@@ -15,7 +15,7 @@ MODULES := bench contrib/gocron torture/peers
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test test-postgres17 check vet lint darwin fuzz build man install spec sim torture torture-quick torture-postgres mutants peers bench bench-quick clean test-deps
+.PHONY: help test test-postgres17 test-valkey check vet lint darwin fuzz build man install spec sim torture torture-quick torture-postgres mutants peers bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -31,8 +31,14 @@ test: test-deps ## install what the tests need (Debian, Ubuntu), run them under 
 		(cd $$module && echo "in $$module:" && CGO_ENABLED=1 go test -race ./...); done
 
 test-postgres17: ## the tests of Postgres on version 17, which is fetched from another Debian suite into bin/
-	HOLDFAST_TEST_POSTGRES=$$(internal/pgtest/unpack.sh bin/postgres17 trixie 17) CI=true \
+	HOLDFAST_TEST_POSTGRES=$$(internal/unpack.sh bin/postgres17 trixie postgresql-17)/usr/lib/postgresql/17/bin CI=true \
 		CGO_ENABLED=1 go test -race -count=1 ./pgstore ./fence/sqlfence ./fence/pgxfence ./docs/recipes/...
+
+# Those packages whose tests start a Redis server.
+test-valkey: test-deps ## the tests of Redis on Valkey 9, which is fetched from another Debian suite into bin/
+	set -e; valkey=$$(internal/unpack.sh bin/valkey sid valkey-server valkey-tools)/usr/bin/valkey-server; \
+	HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 -p 1 \
+		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1)
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 

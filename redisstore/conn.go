@@ -72,6 +72,9 @@ func (e ServerError) Error() string { return string(e) }
 
 // said returns what the server has said, if that is the error.
 func said(err error) (text string, yes bool) {
+	if err == nil { // mostly
+		return "", false
+	}
 	var answer ServerError
 	yes = errors.As(err, &answer)
 	return string(answer), yes

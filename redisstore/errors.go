@@ -76,7 +76,10 @@ func faultOf(text string) fault {
 
 // failure turns an error of the client into one of driver's.
 func (c *connection) failure(ctx context.Context, err error) error {
-	if known := (*driver.Error)(nil); err == nil || errors.Is(err, driver.ErrWithdrawn) || errors.As(err, &known) {
+	if err == nil {
+		return nil
+	}
+	if known := (*driver.Error)(nil); errors.Is(err, driver.ErrWithdrawn) || errors.As(err, &known) {
 		return err
 	}
 	if text, yes := said(err); yes {

@@ -76,6 +76,9 @@ func replyOf(result rueidis.RedisResult) Reply {
 
 // clean turns what the server has said into a ServerError.
 func clean(err error) error {
+	if err == nil {
+		return nil
+	}
 	var answer *rueidis.RedisError
 	if errors.As(err, &answer) {
 		return ServerError(answer.Error())

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# unpack.sh unpacks the Postgres of another Debian suite, with the libraries it
-# needs, into a folder, without touching the system, and prints the folder of its
-# programs, for HOLDFAST_TEST_POSTGRES. It uses the mirror that the machine is set
-# up with, and fetches about 40 MB.
-# usage: unpack.sh FOLDER [SUITE [VERSION]]
+# unpack.sh unpacks packages of another Debian suite, with the libraries they
+# need, into a folder, without touching the system, makes their programs use
+# those libraries, and prints the folder of the files. It uses the mirror that the
+# machine is set up with.
+# usage: unpack.sh FOLDER SUITE PACKAGE…
 set -euo pipefail
-suite=${2:-trixie} version=${3:-17}
+suite=$2
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
-bin=$folder/files/usr/lib/postgresql/$version/bin
-if "$bin/postgres" --version >/dev/null 2>&1; then
-  echo "$bin"
+if [ -e "$folder/complete" ]; then
+  echo "$folder/files"
   exit
 fi
+rm -rf "$folder"/{lists,debs,files}
 mkdir -p "$folder"/{lists/partial,debs,files}
 mirror=$(awk '/^URIs:/ { print $2; exit }' /etc/apt/sources.list.d/debian.sources)
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$folder/sources.list"
@@ -21,20 +21,22 @@ suite_apt() {
     -o Dir::State::status=/dev/null -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root "${@:2}"
 }
 suite_apt apt-get -qq update
-# All libraries that it depends on, and theirs; but not the compiler, which is
+# All libraries that they depend on, and theirs; but not the compiler, which is
 # as large as all the rest.
 libraries=$(suite_apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances \
-  "postgresql-$version" | grep -E '^lib' | grep -v -E 'llvm|perl|python|tcl' | sort -u)
-(cd "$folder/debs" && suite_apt apt-get -qq download "postgresql-$version" patchelf $libraries)
+  "${@:3}" | grep -E '^(lib|zlib)' | grep -v -E 'llvm|perl|python|tcl' | sort -u)
+(cd "$folder/debs" && suite_apt apt-get -qq download "${@:3}" patchelf $libraries)
 for deb in "$folder"/debs/*.deb; do dpkg -x "$deb" "$folder/files"; done
-# The programs start each other, so each must find its libraries by itself.
+# Programs start each other, so each must find its libraries by itself.
 loader=$(readlink -f "$folder/files/usr/lib64/ld-linux-x86-64.so.2" 2>/dev/null || ls "$folder"/files/usr/lib/*/ld-linux-*.so.* | head -1)
 path=$(dirname "$(ls "$folder"/files/usr/lib/*/libc.so.6)")
 patch() { "$loader" --library-path "$path" "$folder/files/usr/bin/patchelf" "$@"; }
-for program in "$bin"/*; do
-  if [ "$(head -c 4 "$program" | tail -c 3)" = ELF ]; then
+cd "$folder/files"
+find usr -path '*/bin/*' -type f ! -name patchelf | while read -r program; do
+  if patch --print-interpreter "$program" >/dev/null 2>&1; then # it is linked to libraries
     patch --set-interpreter "$loader" --force-rpath --set-rpath "$path" "$program"
   fi
 done
 rm -rf "$folder/lists" "$folder/debs"
-echo "$bin"
+touch "$folder/complete"
+echo "$folder/files"
