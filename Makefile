@@ -34,11 +34,11 @@ test-postgres17: ## the tests of Postgres on version 17, which is fetched from a
 	HOLDFAST_TEST_POSTGRES=$$(internal/unpack.sh bin/postgres17 trixie postgresql-17)/usr/lib/postgresql/17/bin CI=true \
 		CGO_ENABLED=1 go test -race -count=1 ./pgstore ./fence/sqlfence ./fence/pgxfence ./docs/recipes/...
 
-# Those packages whose tests start a Redis server.
+# Those packages whose tests start a Redis server; those of Postgres only use its proxy.
 test-valkey: test-deps ## the tests of Redis on Valkey 9, which is fetched from another Debian suite into bin/
 	set -e; valkey=$$(internal/unpack.sh bin/valkey sid valkey-server valkey-tools)/usr/bin/valkey-server; \
 	HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 -p 1 \
-		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1)
+		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence)
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 
