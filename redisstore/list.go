@@ -8,25 +8,16 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// scanCount is how many keys the server looks at in one step of a listing.
-const scanCount = "500"
-
 // List implements driver.Lister. It walks over all keys of the server, or of
 // every node of a cluster, a step at a time.
 func (s *Store) List(ctx context.Context, pattern string) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
-		nodes, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]Conn, error) {
-			return conn.Nodes(ctx)
+		l := listing{store: s, pattern: pattern, seen: make(map[string]bool), yield: yield}
+		err := s.walk(ctx, scanPattern(s.prefix, pattern), []string{"string"}, func(_ string, found []string) bool {
+			return l.page(ctx, found)
 		})
 		if err != nil {
 			yield(driver.State{}, err)
-			return
-		}
-		listing := listing{store: s, pattern: pattern, seen: make(map[string]bool), yield: yield}
-		for _, node := range nodes {
-			if !listing.node(ctx, node) {
-				return
-			}
 		}
 	}
 }
@@ -37,30 +28,6 @@ type listing struct {
 	pattern string
 	yield   func(driver.State, error) bool
 	seen    map[string]bool // SCAN repeats itself, and replicas their primary
-}
-
-// node lists one server and says whether the listing goes on.
-func (l *listing) node(ctx context.Context, node Conn) bool {
-	match := scanPattern(l.store.prefix, l.pattern)
-	for cursor := "0"; ; {
-		page, err := ask(ctx, l.store.connection, func(ctx context.Context, _ Conn) ([]Reply, error) {
-			return node.Do(ctx, command(0, "SCAN", cursor, "MATCH", match, "COUNT", scanCount, "TYPE", "string")).list(2)
-		})
-		var found []string
-		if err == nil {
-			found, err = page[1].texts()
-		}
-		if err != nil {
-			l.yield(driver.State{}, err)
-			return false
-		}
-		if !l.page(ctx, found) {
-			return false
-		}
-		if cursor = page[0].Text; cursor == "0" {
-			return true
-		}
-	}
 }
 
 // page yields the states of the locks among the keys and says whether the

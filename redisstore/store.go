@@ -36,7 +36,9 @@
 // where scan is for List, info for what is said about eviction, the third line
 // and the channels are for the queue, and the last line is for slots. In a
 // cluster the queue needs +spublish +ssubscribe +sunsubscribe in their place. To
-// wait for replicas needs +wait or +waitaof too.
+// wait for replicas needs +wait or +waitaof too. ListForeign reads all keys, by
+//
+//	%R~* +scan +type +getrange +hrandfield +hlen +zrange +zcard +zscore +pttl
 package redisstore
 
 import (
@@ -91,8 +93,8 @@ type Options struct {
 }
 
 // Store keeps locks in Redis or Valkey. It implements driver.Store,
-// driver.Queuer, driver.Lister and driver.SlotKeeper, and is safe for concurrent
-// use.
+// driver.Queuer, driver.Lister, driver.ForeignLister and driver.SlotKeeper, and
+// is safe for concurrent use.
 type Store struct {
 	prefix     string
 	connection *connection
@@ -102,10 +104,11 @@ type Store struct {
 }
 
 var (
-	_ driver.Store      = (*Store)(nil)
-	_ driver.Queuer     = (*Store)(nil)
-	_ driver.Lister     = (*Store)(nil)
-	_ driver.SlotKeeper = (*Store)(nil)
+	_ driver.Store         = (*Store)(nil)
+	_ driver.Queuer        = (*Store)(nil)
+	_ driver.Lister        = (*Store)(nil)
+	_ driver.SlotKeeper    = (*Store)(nil)
+	_ driver.ForeignLister = (*Store)(nil)
 )
 
 // New returns a store, or an error that matches driver.ErrMisconfigured. It

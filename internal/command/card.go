@@ -29,6 +29,9 @@ func (c *card) holder(h driver.Holder) {
 	c.line("holder", owner)
 	c.line("since", since(h.Age))
 	c.line("TTL left", left(h.Left))
+	if h.Left < 0 {
+		c.line("note", endless)
+	}
 	c.line("purpose", h.Purpose)
 	c.line("fence", fence(h.Fence))
 }

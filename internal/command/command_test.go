@@ -95,7 +95,7 @@ func TestWhatIsToBeTypedIsSafeInAShell(t *testing.T) {
 
 func TestTextFromAStoreCannotControlTheTerminal(t *testing.T) {
 	var c card
-	c.holder(driver.Holder{Token: "x@evil\x1b[2J\nholder me", Purpose: "a\rb", Left: -1})
+	c.holder(driver.Holder{Token: "x@evil\x1b[2J\nholder me", Purpose: "a\rb"})
 	if got := c.text.String(); strings.ContainsAny(got, "\x1b\r") || strings.Count(got, "\n") != 3 {
 		t.Errorf("got %q", got)
 	}

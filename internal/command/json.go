@@ -37,15 +37,19 @@ func lockJSON(state driver.State) lock {
 }
 
 func holderJSON(h driver.Holder) holder {
-	j := holder{
+	return holder{
 		Owner: h.Owner(), Fence: h.Fence, Purpose: h.Purpose, Foreign: h.Foreign(),
-		HeldMS: int64(h.Age / time.Millisecond),
+		HeldMS: int64(h.Age / time.Millisecond), TTLLeft: leftJSON(h.Left),
 	}
-	if h.Left >= 0 {
-		ms := int64(h.Left / time.Millisecond)
-		j.TTLLeft = &ms
+}
+
+// leftJSON is nil for a lock without an expiry.
+func leftJSON(left time.Duration) *int64 {
+	if left < 0 {
+		return nil
 	}
-	return j
+	ms := left.Milliseconds()
+	return &ms
 }
 
 func jsonFlag(cmd *cobra.Command, asJSON *bool) {

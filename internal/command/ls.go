@@ -38,7 +38,13 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:   "ls [PATTERN]",
 		Short: "List the locks that are held",
 		Long: `Ls lists the locks that are held. In the pattern * stands for any text and ? for
-any one character; a name without them is looked up directly.`,
+any one character; a name without them is looked up directly.
+
+With --foreign it lists what looks like a lock in the whole Redis, also those of
+other programs and of holdfast behind another prefix. The pattern is then for the
+whole key. What a key is, is a guess; NOTE says from what. STATE is held for
+holdfast's, foreign for others, and stuck? for one that has no expiry: it was
+taken by SETNX, perhaps, by a program that has crashed since.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("ls takes one pattern, not %d; quote it so that the shell leaves it alone", len(args))
@@ -56,7 +62,7 @@ any one character; a name without them is looked up directly.`,
 		},
 	}
 	cmd.Flags().StringVarP(&l.form, "output", "o", formTable, "table, wide, name or json")
-	cmd.Flags().BoolVar(&l.foreign, "foreign", false, "also the locks of other programs")
+	cmd.Flags().BoolVar(&l.foreign, "foreign", false, "whatever looks like a lock in the whole Redis, of any program")
 	jsonFlag(cmd, &asJSON)
 	completeChoices(cmd, map[string][]string{"output": {formTable, formWide, formName, formJSON}})
 	return cmd
@@ -74,6 +80,9 @@ func (l *list) run(ctx context.Context, args []string) error {
 	pattern := "*"
 	if len(args) > 0 {
 		pattern = args[0]
+	}
+	if l.foreign {
+		return l.runForeign(ctx, s, pattern)
 	}
 	states, err := l.find(ctx, s, pattern)
 	if err != nil {
@@ -95,12 +104,14 @@ func (l *list) find(ctx context.Context, s *session, pattern string) ([]driver.S
 	if !ok {
 		return nil, exitWith(codeMisconfigured, "this store can't list its locks; give an exact name")
 	}
+	ctx, done := l.progress(ctx)
+	defer done()
 	found := map[string]driver.State{} // a name that changes hands may come twice
 	for state, err := range lister.List(ctx, pattern) {
 		if err != nil {
 			return nil, err
 		}
-		if l.foreign || !slices.ContainsFunc(state.Holders, driver.Holder.Foreign) {
+		if !slices.ContainsFunc(state.Holders, driver.Holder.Foreign) {
 			found[state.Name] = state
 		}
 	}
@@ -142,15 +153,11 @@ func (l *list) writeTable(states []driver.State) error {
 }
 
 func (l *list) writeRow(w io.Writer, name string, h driver.Holder) {
-	stands := "held"
-	if h.Foreign() {
-		stands = "foreign"
-	}
 	age := "-"
 	if h.Age > 0 {
 		age = short(h.Age).String()
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.cut(name), stands, l.cut(h.Owner()),
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.cut(name), stands(h.Foreign(), h.Left), l.cut(h.Owner()),
 		age, left(h.Left), cmp.Or(fence(h.Fence), "-"), cmp.Or(l.cut(h.Purpose), "-"))
 }
 
