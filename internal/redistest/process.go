@@ -29,6 +29,10 @@ const (
 	startAttempts = 10
 	// commandLimit is how long Do waits for an answer.
 	commandLimit = 5 * time.Second
+	// configFile and nodesFile, in a server's folder, are what it keeps of itself
+	// beside its data: what Options.Config was at first, and its place in a
+	// cluster.
+	configFile, nodesFile = "redis.conf", "nodes.conf"
 )
 
 // Options says how a server is set up. The zero value is a server without
@@ -41,6 +45,14 @@ type Options struct {
 	MaxMemory string
 	// Password is that of the default user.
 	Password string
+	// Config is the text of a configuration file of the server's own, which it
+	// may rewrite: what it has learnt is kept over a restart, also one without
+	// its data.
+	Config string
+	// TLS has the port speak TLS alone.
+	TLS *Authority
+	// ClientCertificates are required of those who connect; needs TLS.
+	ClientCertificates bool
 	// Args are further arguments of redis-server, such as "--replicaof".
 	Args []string
 	// Env are further variables of its environment, as NAME=value.
@@ -56,6 +68,8 @@ type Process struct {
 	port    int
 	process *exec.Cmd
 	exited  chan struct{}
+	// sentinel says that it is one: it runs a file alone, and has no data.
+	sentinel bool
 
 	mu    sync.Mutex
 	admin rueidis.Client
@@ -78,7 +92,10 @@ func FindBinary() (string, error) {
 // its data in dir, and returns when it answers. The caller ends it by Kill; it
 // also ends with this process where the system can do that.
 func Launch(binary, dir string, options Options) (*Process, error) {
-	s := &Process{options: options, binary: binary, dir: dir}
+	return launch(&Process{options: options, binary: binary, dir: dir})
+}
+
+func launch(s *Process) (*Process, error) {
 	for range startAttempts {
 		var err error
 		if s.port, err = FreePort(); err != nil {
@@ -115,18 +132,22 @@ func (s *Process) Addr() string { return address(s.port) }
 // Port returns the port.
 func (s *Process) Port() int { return s.port }
 
-// URL returns the address as a redis:// URL, with the password if there is one.
+// URL returns the address as a redis:// or rediss:// URL, with the password if there is one.
 func (s *Process) URL() string {
-	if s.options.Password != "" {
-		return "redis://:" + s.options.Password + "@" + s.Addr()
+	scheme, user := "redis://", ""
+	if s.options.TLS != nil {
+		scheme = "rediss://"
 	}
-	return "redis://" + s.Addr()
+	if s.options.Password != "" {
+		user = ":" + s.options.Password + "@"
+	}
+	return scheme + user + s.Addr()
 }
 
 // start runs the server and says whether it answers; if it ended instead, as it
 // does when it can't bind, that may be tried again.
 func (s *Process) start() (ready bool, err error) {
-	if err := s.launch(); err != nil {
+	if err := s.run(); err != nil {
 		return false, err
 	}
 	if ready, err = s.waitReady(); !ready {
@@ -135,7 +156,10 @@ func (s *Process) start() (ready bool, err error) {
 	return ready, err
 }
 
-func (s *Process) launch() error {
+func (s *Process) run() error {
+	if err := s.writeConfig(); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -157,11 +181,28 @@ func (s *Process) launch() error {
 	return nil
 }
 
-func (s *Process) arguments() []string {
-	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--daemonize", "no", "--appendonly", "no",
+// writeConfig writes the configuration file, unless the server has one.
+func (s *Process) writeConfig() error {
+	path := filepath.Join(s.dir, configFile)
+	if _, err := os.Stat(path); err == nil || s.options.Config == "" {
+		return nil
 	}
+	return os.WriteFile(path, []byte(s.options.Config), 0o600)
+}
+
+func (s *Process) arguments() []string {
+	var args []string
+	if s.options.Config != "" {
+		args = append(args, configFile)
+	}
+	if s.sentinel {
+		args = append(args, "--sentinel")
+	}
+	args = append(args, s.listening()...)
+	if s.sentinel {
+		return append(args, s.options.Args...)
+	}
+	args = append(args, "--save", "", "--appendonly", "no")
 	if s.options.AppendOnly {
 		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 	}
@@ -169,9 +210,25 @@ func (s *Process) arguments() []string {
 		args = append(args, "--maxmemory", s.options.MaxMemory)
 	}
 	if s.options.Password != "" {
-		args = append(args, "--requirepass", s.options.Password)
+		args = append(args, "--requirepass", s.options.Password, "--masterauth", s.options.Password)
 	}
 	return append(args, s.options.Args...)
+}
+
+// listening are the arguments that say where the server is to be found.
+func (s *Process) listening() []string {
+	port := strconv.Itoa(s.port)
+	args := []string{"--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no"}
+	if s.options.TLS == nil {
+		return append(args, "--port", port)
+	}
+	clients := "no"
+	if s.options.ClientCertificates {
+		clients = "yes"
+	}
+	certificate := s.options.TLS.Server()
+	return append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", clients,
+		"--tls-cert-file", certificate.Cert, "--tls-key-file", certificate.Key, "--tls-ca-cert-file", s.options.TLS.CA())
 }
 
 // waitReady waits until this very process answers: something else may have the
@@ -181,7 +238,7 @@ func (s *Process) waitReady() (bool, error) {
 	for deadline := time.Now().Add(readyWithin); time.Now().Before(deadline); {
 		info, err := s.Do("INFO", "server").ToString()
 		// INFO is answered while the data is still being loaded, DBSIZE is not.
-		if err == nil && strings.Contains(info, pid) && s.Do("DBSIZE").Error() == nil {
+		if err == nil && strings.Contains(info, pid) && (s.sentinel || s.Do("DBSIZE").Error() == nil) {
 			return true, nil
 		}
 		s.closeAdmin()
@@ -200,6 +257,9 @@ func (s *Process) log() string {
 	text, _ := os.ReadFile(s.logPath())
 	return string(bytes.TrimSpace(text))
 }
+
+// Running says whether it was started and not ended since.
+func (s *Process) Running() bool { return s.process != nil }
 
 // Kill ends the server by SIGKILL, with what it has forked to save its data,
 // and waits until it is gone.
@@ -246,6 +306,9 @@ func (s *Process) removeData() error {
 		return err
 	}
 	for _, entry := range entries {
+		if name := entry.Name(); name == configFile || name == nodesFile {
+			continue
+		}
 		if err := os.RemoveAll(filepath.Join(s.dir, entry.Name())); err != nil {
 			return err
 		}
@@ -281,6 +344,7 @@ func (s *Process) Do(args ...string) rueidis.RedisResult {
 func (s *Process) connect() (rueidis.Client, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:        []string{s.Addr()},
+		TLSConfig:          s.options.TLS.Config(true),
 		Password:           s.options.Password,
 		ForceSingleClient:  true,
 		DisableCache:       true,

@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,6 +37,50 @@ func (s *Server) Restart(keepData bool) {
 	if err := s.Process.Restart(keepData); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// StartSentinels is LaunchSentinels; all ends with the test.
+func StartSentinels(t testing.TB, options SentinelOptions) *Sentinels {
+	t.Helper()
+	sentinels, err := LaunchSentinels(Binary(t), t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sentinels.Kill)
+	return sentinels
+}
+
+// StartCluster is LaunchCluster; all ends with the test.
+func StartCluster(t testing.TB, options ClusterOptions) *Cluster {
+	t.Helper()
+	cluster, err := LaunchCluster(Binary(t), t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Kill)
+	return cluster
+}
+
+// Certificates is NewAuthority in a folder of the test.
+func Certificates(t testing.TB) *Authority {
+	t.Helper()
+	authority, err := NewAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+// SocketPath returns a path for a unix socket that ends with the test: that of
+// t.TempDir may be too long for one.
+func SocketPath(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
 }
 
 // CommandCounts returns how often the server has run each command, in lower
