@@ -13,8 +13,12 @@ import (
 
 func TestMain(m *testing.M) {
 	// In a cluster the client looks at the topology again a second after a
-	// connection ended, and does not stop that when it is closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+	// connection ended, and closes one that it needs no more, or anew, after five;
+	// it does not stop that when it is closed.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }
 
 func TestTheStoreKeepsTheContract(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -31,6 +32,8 @@ type connection struct {
 	client  rueidis.Client // behind conn; nil if that is given
 	pending *attempt       // not nil while connecting
 	losses  int            // how many connections have ended so far
+	open    map[*watchedConn]bool
+	left    time.Time      // when leave was last heeded
 	calls   sync.WaitGroup // counted under mu, and only while open
 }
 
@@ -43,7 +46,7 @@ type attempt struct {
 }
 
 func newConnection(options Options) *connection {
-	c := &connection{option: withDefaults(options.Client), given: options.Conn, warn: options.Warn}
+	c := &connection{option: withDefaults(options.Client), given: options.Conn, warn: options.Warn, open: make(map[*watchedConn]bool)}
 	c.option.DialCtxFn = c.watched(dialFunc(c.option))
 	c.life, c.end = context.WithCancel(context.Background())
 	return c

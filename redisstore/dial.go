@@ -3,8 +3,12 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -18,7 +22,7 @@ func dialFunc(option rueidis.ClientOption) dialer {
 	}
 	return func(ctx context.Context, address string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
 		if secure != nil {
-			return (&tls.Dialer{NetDialer: d, Config: secure}).DialContext(ctx, "tcp", address)
+			return dialTLS(ctx, address, d, secure)
 		}
 		return d.DialContext(ctx, "tcp", address)
 	}
@@ -32,13 +36,20 @@ func (c *connection) watched(dial dialer) dialer {
 		if err != nil {
 			return nil, err
 		}
-		return &watchedConn{Conn: conn, lost: sync.OnceFunc(c.lost)}, nil
+		w := &watchedConn{Conn: conn, secure: secure != nil}
+		w.lost = sync.OnceFunc(func() { c.lost(w) })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open[w] = true
+		return w, nil
 	}
 }
 
 type watchedConn struct {
 	net.Conn
-	lost func()
+	lost   func()
+	secure bool        // by TLS
+	heard  atomic.Bool // the server has said something
 }
 
 func (w *watchedConn) Close() error {
@@ -48,11 +59,32 @@ func (w *watchedConn) Close() error {
 
 // lost notes that a connection has ended: until a call has got through again,
 // calls may have to connect.
-func (c *connection) lost() {
+func (c *connection) lost(w *watchedConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.open, w)
 	c.losses++
 	c.ready.Store(nil)
+}
+
+// leaveEvery is how soon the servers may be left again: an address that is a
+// replica's for good can be asked often.
+const leaveEvery = time.Second
+
+// leave has the client find its servers anew, by closing its connections. A
+// primary that has become a replica keeps them, and would refuse for as long as
+// it is asked, while the address, or a sentinel, names another by now.
+func (c *connection) leave() {
+	c.mu.Lock()
+	var open []*watchedConn
+	if now := time.Now(); now.Sub(c.left) >= leaveEvery {
+		c.left = now
+		open = slices.Collect(maps.Keys(c.open))
+	}
+	c.mu.Unlock()
+	for _, w := range open {
+		_ = w.Close()
+	}
 }
 
 func (c *connection) lossesSoFar() int {

@@ -14,13 +14,16 @@ type fault struct {
 	hint string
 }
 
+const moving = "the slot is just moving to another node"
+
 // faults are the server's errors by their first word.
 var faults = map[string]fault{
 	"LOADING":     {driver.ErrUnreachable, "the server is still reading its data"},
 	"MASTERDOWN":  {driver.ErrUnreachable, "a replica without its primary: use the primary's address, or wait"},
 	"BUSY":        {driver.ErrUnreachable, "a script of somebody's has run too long: SCRIPT KILL ends it"},
 	"CLUSTERDOWN": {driver.ErrUnreachable, "the cluster is not complete: see CLUSTER INFO"},
-	"TRYAGAIN":    {driver.ErrUnreachable, "the slot is just moving to another node"},
+	"TRYAGAIN":    {driver.ErrUnreachable, moving},
+	"ASK":         {driver.ErrUnreachable, moving},
 	"READONLY":    {driver.ErrRefused, "a read-only replica: use the primary's address, or Sentinel"},
 	"NOREPLICAS":  {driver.ErrRefused, "too few replicas are in touch: see min-replicas-to-write"},
 	"OOM":         {driver.ErrRefused, "the server's memory is full: raise maxmemory or remove data"},
@@ -42,9 +45,17 @@ var phrases = []struct {
 	{"max number of clients", fault{driver.ErrUnreachable, "the server has no connection left: see maxclients"}},
 	{"ACL failure in script", faults["NOPERM"]},
 	{"DB index", fault{driver.ErrMisconfigured, "the server has no database of this number"}},
+	{"No such master", fault{driver.ErrMisconfigured, "the sentinels watch no primary of this name"}},
 	{"appendonly is disabled", fault{driver.ErrMisconfigured, "to wait for the disk needs appendonly yes"}},
 	{"unknown command", fault{driver.ErrRefused, "the server lacks or forbids this command, which holdfast needs"}},
 }
+
+// demoted and moved are what READONLY and MOVED mean to a client that knows of
+// several servers: it has not heard of a change yet.
+var (
+	demoted = fault{driver.ErrUnreachable, "the server has just become a replica"}
+	moved   = fault{driver.ErrUnreachable, moving}
+)
 
 // otherFault is for the server's errors that are not listed. The scripts do
 // nothing before the step that can be refused, and undo it if a later one is.
@@ -90,8 +101,31 @@ func (c *connection) failure(ctx context.Context, err error) error {
 
 // refusal makes an error of what the server said.
 func (c *connection) refusal(text string) error {
-	f := faultOf(text)
+	f := c.fault(text)
 	return &driver.Error{Kind: f.kind, Hint: f.hint, Err: errors.New(c.withoutSecrets(text))}
+}
+
+// fault is faultOf for these servers.
+func (c *connection) fault(text string) fault {
+	f := faultOf(text)
+	switch f {
+	case faults["READONLY"]:
+		c.leave()
+		if c.option.Sentinel.MasterSet != "" {
+			return demoted
+		}
+	case faults["MOVED"]:
+		if c.clustered() {
+			return moved
+		}
+	}
+	return f
+}
+
+func (c *connection) clustered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn != nil && c.conn.Cluster()
 }
 
 // withoutSecrets takes the passwords out: a server that does not know a command

@@ -15,14 +15,16 @@ import (
 
 func TestEachErrorOfTheServerHasItsKind(t *testing.T) {
 	for said, kind := range map[string]error{
-		"LOADING Redis is loading the dataset in memory":                                                                                                           driver.ErrUnreachable,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                                         driver.ErrUnreachable,
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                                                   driver.ErrUnreachable,
-		"CLUSTERDOWN The cluster is down":                                                                                                                          driver.ErrUnreachable,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                                  driver.ErrUnreachable,
-		"ERR max number of clients reached":                                                                                                                        driver.ErrUnreachable,
-		"READONLY You can't write against a read only replica.":                                                                                                    driver.ErrRefused,
-		"READONLY You can't write against a read only replica. script: 12ab, on @user_script:31.":                                                                  driver.ErrRefused,
+		"LOADING Redis is loading the dataset in memory":                                          driver.ErrUnreachable,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":        driver.ErrUnreachable,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":  driver.ErrUnreachable,
+		"CLUSTERDOWN The cluster is down":                                                         driver.ErrUnreachable,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                 driver.ErrUnreachable,
+		"ASK 1234 127.0.0.1:7001":                                                                 driver.ErrUnreachable,
+		"ERR No such master with that name":                                                       driver.ErrMisconfigured,
+		"ERR max number of clients reached":                                                       driver.ErrUnreachable,
+		"READONLY You can't write against a read only replica.":                                   driver.ErrRefused,
+		"READONLY You can't write against a read only replica. script: 12ab, on @user_script:31.": driver.ErrRefused,
 		"ERR Error running script (call to f_12ab): @user_script:31: @user_script: 31: -READONLY You can't write against a read only replica.":                     driver.ErrRefused,
 		"NOREPLICAS Not enough good replicas to write. script: 12ab, on @user_script:31.":                                                                          driver.ErrRefused,
 		"ERR Error running script (call to f_12ab): @user_script:31: @user_script: 31: -NOREPLICAS Not enough good replicas to write.":                             driver.ErrRefused,
@@ -52,6 +54,32 @@ func TestEachErrorOfTheServerHasItsKind(t *testing.T) {
 		if f.hint == "" && said != "" && !strings.Contains(said, "something new") {
 			t.Errorf("%q has no hint", said)
 		}
+	}
+}
+
+// oneOfMany is a client of a cluster.
+type oneOfMany struct{ Conn }
+
+func (oneOfMany) Cluster() bool { return true }
+
+func TestAServerThatHasJustChangedIsAskedAgain(t *testing.T) {
+	const readOnly, elsewhere = "READONLY You can't write against a read only replica.", "MOVED 1234 127.0.0.1:7001"
+	single := newConnection(Options{})
+	watched := newConnection(Options{Client: rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "main"}}})
+	cluster := newConnection(Options{Conn: oneOfMany{}})
+	cluster.conn = cluster.given
+	for _, c := range []struct {
+		connection *connection
+		text       string
+		kind       error
+	}{
+		{single, readOnly, driver.ErrRefused},
+		{single, elsewhere, driver.ErrMisconfigured},
+		{watched, readOnly, driver.ErrUnreachable},
+		{watched, elsewhere, driver.ErrMisconfigured},
+		{cluster, elsewhere, driver.ErrUnreachable},
+	} {
+		wantKind(t, c.connection.refusal(c.text), c.kind)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -25,7 +26,8 @@ func companionTTL(ttl time.Duration) time.Duration { return max(keep, 2*ttl) }
 
 // Extend implements driver.Store: all requests go in one round trip, one
 // script for every 100 leases, or, in a cluster, one for each lease, since
-// their keys are in different slots.
+// their keys are in different slots. There each is also asked for by itself: a
+// node that does not answer has no part in the leases on the others.
 func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []driver.ExtendResult {
 	results := make([]driver.ExtendResult, len(reqs))
 	var runs []run
@@ -45,15 +47,27 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	if len(runs) == 0 {
 		return results
 	}
-	got, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
+	if !s.connection.clustered() {
+		for n, result := range s.askExtend(ctx, runs) {
+			results[sent[n]] = result
+		}
+		return results
+	}
+	var asking sync.WaitGroup
+	for n, i := range sent {
+		asking.Go(func() { results[i] = s.askExtend(ctx, runs[n:n+1])[0] })
+	}
+	asking.Wait()
+	return results
+}
+
+// askExtend returns a result for each of the runs, in their order.
+func (s *Store) askExtend(ctx context.Context, runs []run) []driver.ExtendResult {
+	results, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
 		return s.extend(ctx, conn, runs), nil
 	})
-	for n, i := range sent {
-		if err != nil {
-			results[i].Err = err
-		} else {
-			results[i] = got[n]
-		}
+	if err != nil {
+		results = slices.Repeat([]driver.ExtendResult{{Err: err}}, len(runs))
 	}
 	return results
 }

@@ -3,6 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -105,9 +110,20 @@ func messageOf(message rueidis.RedisMessage) (reply Reply) {
 	return reply
 }
 
-// Apart implements Conn.
+// Apart implements Conn. On a connection of its own the client does not follow
+// MOVED: fn, which has done nothing then, is run again on the right server.
 func (c rueidisConn) Apart(ctx context.Context, _ string, fn func(Conn) error) error {
-	return c.client.Dedicated(func(own rueidis.DedicatedClient) error {
+	err := c.apart(ctx, c.client, fn)
+	if text, _ := said(err); strings.HasPrefix(text, "MOVED ") {
+		if node := c.client.Nodes()[text[strings.LastIndexByte(text, ' ')+1:]]; node != nil {
+			return c.apart(ctx, node, fn)
+		}
+	}
+	return err
+}
+
+func (c rueidisConn) apart(ctx context.Context, client rueidis.Client, fn func(Conn) error) error {
+	return client.Dedicated(func(own rueidis.DedicatedClient) error {
 		defer context.AfterFunc(ctx, own.Close)()
 		return fn(rueidisConn{dedicated{own}, c.client})
 	})
@@ -174,13 +190,49 @@ func unsubscribe(b rueidis.Builder, channel string, sharded bool) rueidis.Comple
 	return b.Unsubscribe().Channel(channel).Build()
 }
 
-// Nodes implements Conn. In a cluster the replicas are among them.
-func (c rueidisConn) Nodes(context.Context) ([]Conn, error) {
-	var nodes []Conn
-	for _, node := range c.client.Nodes() {
-		nodes = append(nodes, Rueidis(node))
+// Nodes implements Conn. A replica of a cluster is left out, unless the client
+// has not heard yet of what its servers say.
+func (c rueidisConn) Nodes(ctx context.Context) ([]Conn, error) {
+	known := c.client.Nodes()
+	wanted := slices.Collect(maps.Keys(known))
+	if c.Cluster() {
+		primaries, err := primariesOf(ctx, known)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(primaries, func(address string) bool { return known[address] == nil }) {
+			wanted = primaries
+		}
+	}
+	nodes := make([]Conn, len(wanted))
+	for i, address := range wanted {
+		nodes[i] = Rueidis(known[address])
 	}
 	return nodes, nil
+}
+
+// primariesOf asks one node of a cluster after the other for the addresses of
+// those that have slots.
+func primariesOf(ctx context.Context, known map[string]rueidis.Client) (primaries []string, err error) {
+	for asked, client := range known {
+		var ranges []Reply
+		if ranges, err = Rueidis(client).Do(ctx, command(0, "CLUSTER", "SLOTS")).list(1); err != nil {
+			continue
+		}
+		for _, slots := range ranges { // first, last, primary, replicas
+			if len(slots.List) < 3 || len(slots.List[2].List) < 2 {
+				return nil, errors.New("CLUSTER SLOTS: an unknown form")
+			}
+			host, port := slots.List[2].List[0].Text, slots.List[2].List[1].Int
+			if host == "" { // that of the node itself
+				host, _, _ = net.SplitHostPort(asked)
+			}
+			primaries = append(primaries, net.JoinHostPort(host, strconv.FormatInt(port, 10)))
+		}
+		slices.Sort(primaries)
+		return slices.Compact(primaries), nil
+	}
+	return nil, err
 }
 
 // Cluster implements Conn.

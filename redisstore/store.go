@@ -171,7 +171,8 @@ func withDefaults(client rueidis.ClientOption) rueidis.ClientOption {
 	setDefault(&client.Dialer.KeepAlive, 250*time.Millisecond)
 	setDefault(&client.Sentinel.Dialer.Timeout, client.Dialer.Timeout)
 	setDefault(&client.Sentinel.Dialer.KeepAlive, client.Dialer.KeepAlive)
-	setDefault(&client.ClusterOption.MaxMovedRedirections, 5) // else without end
+	setDefault(&client.Sentinel.TopologyRefreshInterval, 5*time.Second) // in case that it missed a message
+	setDefault(&client.ClusterOption.MaxMovedRedirections, 5)           // else without end
 	return client
 }
 

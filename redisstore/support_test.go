@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/internal/redistest"
 )
@@ -64,8 +66,21 @@ func holder(t *testing.T, store *Store, name string) driver.Holder {
 	return state.Holders[0]
 }
 
+// server runs a command on one server.
+type server interface {
+	Do(args ...string) rueidis.RedisResult
+}
+
+// must ends the test if something of the test itself went wrong.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // do runs a command that must not fail, and returns what it says as a text.
-func do(t *testing.T, server *redistest.Server, args ...string) string {
+func do(t *testing.T, server server, args ...string) string {
 	t.Helper()
 	reply, err := server.Do(args...).ToAny()
 	if err != nil {
@@ -76,7 +91,7 @@ func do(t *testing.T, server *redistest.Server, args ...string) string {
 }
 
 // number runs a command that must answer a number.
-func number(t *testing.T, server *redistest.Server, args ...string) int64 {
+func number(t *testing.T, server server, args ...string) int64 {
 	t.Helper()
 	n, err := server.Do(args...).AsInt64()
 	if err != nil {
