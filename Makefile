@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 SEEDS ?= 5000
 SEED ?= 1
 # Modules of their own, so that nobody's versions are raised by what they don't use.
-MODULES := bench contrib/gocron torture/peers
+MODULES := bench contrib/gocron contrib/goredis torture/peers
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -38,7 +38,8 @@ test-postgres17: ## the tests of Postgres on version 17, which is fetched from a
 test-valkey: test-deps ## the tests of Redis on Valkey 9, which is fetched from another Debian suite into bin/
 	set -e; valkey=$$(internal/unpack.sh bin/valkey sid valkey-server valkey-tools)/usr/bin/valkey-server; \
 	HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 -p 1 \
-		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence)
+		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence); \
+	cd contrib/goredis; HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 ./...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 

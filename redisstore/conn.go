@@ -21,8 +21,9 @@ type Conn interface {
 	// order. In a cluster they may go to several servers.
 	DoMany(ctx context.Context, commands []Command) []Reply
 	// Apart runs fn with a connection that no other call uses meanwhile, to the
-	// server that has the key. When ctx ends the connection is closed. A
-	// connection that owes an answer is never used again.
+	// server that has the key. When ctx ends the connection is closed, or what is
+	// under way on it ends as any other call. A connection that owes an answer is
+	// never used again; fn leaves it without a MULTI or WATCH.
 	Apart(ctx context.Context, key string, fn func(Conn) error) error
 	// Listen subscribes to a channel, sharded (SSUBSCRIBE) or not, calls joined
 	// each time that the server has confirmed it, again after every interruption

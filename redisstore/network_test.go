@@ -97,7 +97,7 @@ func TestAnEndedContextLeavesTheNeighboursAlone(t *testing.T) {
 		for range 4 {
 			calls.Go(func() {
 				_, err := store.Inspect(within(t), "patient")
-				if err != nil && strings.Contains(err.Error(), "context") {
+				if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 					t.Errorf("the patient neighbour: %v", err)
 				}
 			})
