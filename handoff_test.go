@@ -389,6 +389,22 @@ func TestWhereTheStoreKeepsNoQueueAfterAllWaitersPoll(t *testing.T) {
 	})
 }
 
+func TestAnInboxThatListensLateDoesNotEndThePolling(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		lease := w.acquire(w.locker(Config{}), "report")
+		w.fail("enqueue", memstore.Fault{Before: &driver.Error{Kind: driver.ErrUnsupported}})
+		l := w.locker(Config{})
+		waiter := line(t.Context(), []*Locker{l})[0]
+		l.inbox.restored() // after the store has said that it keeps no queue
+		time.Sleep(time.Second)
+		released := time.Now()
+		lease.Release(t.Context())
+		if got := <-waiter; got.err != nil || got.at.Sub(released) > slowestPoll {
+			t.Errorf("%v after the release: %v", got.at.Sub(released), got.err)
+		}
+	})
+}
+
 func TestACallLeavesItsPlaceAlsoWhenTheStoreKeepsNoQueueAnyMore(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, w *world) {
 		lease := w.acquire(w.locker(Config{}), "report")

@@ -123,7 +123,7 @@ func (b *inbox) handed(h driver.HandOff) {
 func (b *inbox) restored() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.live = true
+	b.live = !b.closed // one that begins to listen after it was disabled tells nothing
 	b.wakeAll("")
 }
 

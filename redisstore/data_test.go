@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast/driver"
+	"github.com/holdfastlock/holdfast/internal/redistest"
 )
 
 func TestTheKeyIsAPlainStringThatHoldsTheToken(t *testing.T) {
@@ -84,6 +85,11 @@ func TestTheTimeOfACompanionIsNotSetByEachGrant(t *testing.T) {
 
 func TestTombstonesThatAreOverAreRemoved(t *testing.T) {
 	server, store := given(t)
+	buried(t, server, store)
+}
+
+func buried(t *testing.T, server *redistest.Server, store *Store) {
+	t.Helper()
 	bury := func(n int, lasts time.Duration) {
 		for range n {
 			req := driver.ReleaseRequest{Name: "buried", Token: request("buried").Token, Tombstone: lasts}
@@ -103,6 +109,11 @@ func TestTombstonesThatAreOverAreRemoved(t *testing.T) {
 
 func TestTheCompanionOutlivesALeaseHeldForLong(t *testing.T) {
 	server, store := given(t)
+	companionOutlives(t, server, store)
+}
+
+func companionOutlives(t *testing.T, server *redistest.Server, store *Store) {
+	t.Helper()
 	req := request("weeks")
 	fence := acquire(t, store, req)
 	if done := number(t, server, "PEXPIRE", "lock:~f:{lock:weeks}", "70000"); done != 1 {
@@ -119,6 +130,11 @@ func TestTheCompanionOutlivesALeaseHeldForLong(t *testing.T) {
 
 func TestTheFenceIsAboveTheClockAndAboveTheLastOne(t *testing.T) {
 	server, store := given(t)
+	fenceAhead(t, server, store)
+}
+
+func fenceAhead(t *testing.T, server *redistest.Server, store *Store) {
+	t.Helper()
 	req := request("ahead")
 	const ahead = "9000000000000001" // within 2^53, far beyond the clock
 	do(t, server, "HSET", "lock:~f:{lock:ahead}", "fence", ahead)

@@ -28,7 +28,7 @@ var faults = map[string]fault{
 	"NOREPLICAS":  {driver.ErrRefused, "too few replicas are in touch: see min-replicas-to-write"},
 	"OOM":         {driver.ErrRefused, "the server's memory is full: raise maxmemory or remove data"},
 	"MISCONF":     {driver.ErrRefused, "the server can't write to its disk: see its log"},
-	"NOPERM":      {driver.ErrRefused, "the ACL user lacks a right: holdfast needs the keys and channels of its prefix, and scripts"},
+	"NOPERM":      {driver.ErrRefused, "the ACL user lacks a right: holdfast needs the keys and channels of its prefix, and scripts or transactions"},
 	"NOAUTH":      {driver.ErrRefused, "the server wants a password: put it in the URL"},
 	"WRONGPASS":   {driver.ErrRefused, "wrong user or password"},
 	"DENIED":      {driver.ErrRefused, "protected mode: set a password on the server, or bind it to an address"},

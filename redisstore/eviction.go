@@ -22,12 +22,11 @@ func evictingPolicy(ctx context.Context, conn Conn) (string, error) {
 	nodes, unknown := conn.Nodes(ctx)
 	for _, node := range nodes {
 		info := node.Do(ctx, command(0, "INFO", "memory"))
-		_, rest, found := strings.Cut(info.Text, "maxmemory_policy:")
-		policy, _, _ := strings.Cut(rest, "\r\n")
+		policy := infoField(info.Text, "maxmemory_policy")
 		switch {
 		case info.Err != nil:
 			unknown = info.Err
-		case !found:
+		case policy == "":
 			unknown = &driver.Error{Kind: driver.ErrMisconfigured, Err: errors.New("the server does not say its maxmemory-policy")}
 		case policy != noEviction:
 			return policy, nil
@@ -91,3 +90,13 @@ func (g *evictionGuard) fresh(c *connection) bool {
 	defer g.mu.Unlock()
 	return g.losses == losses && !g.looked.IsZero() && time.Since(g.looked) < lookEvery
 }
+
+// infoField returns a field of an answer to INFO, or "".
+func infoField(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// evictedKeys is why a lease may be gone.
+func evictedKeys(text string) error { return errors.New("the server has evicted keys: " + text) }

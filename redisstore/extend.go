@@ -47,33 +47,52 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	if len(runs) == 0 {
 		return results
 	}
-	if !s.connection.clustered() {
-		for n, result := range s.askExtend(ctx, runs) {
-			results[sent[n]] = result
-		}
-		return results
-	}
-	var asking sync.WaitGroup
+	got, err := either(s, func() ([]driver.ExtendResult, error) { return s.extendScripted(ctx, runs) },
+		func() ([]driver.ExtendResult, error) { return s.extendPlain(ctx, reqs, sent) })
 	for n, i := range sent {
-		asking.Go(func() { results[i] = s.askExtend(ctx, runs[n:n+1])[0] })
+		if err != nil {
+			results[i].Err = err
+		} else {
+			results[i] = got[n]
+		}
+	}
+	return results
+}
+
+// extendScripted returns a result for each of the runs, in their order, or an
+// error that is about all of them.
+func (s *Store) extendScripted(ctx context.Context, runs []run) ([]driver.ExtendResult, error) {
+	together := func(runs []run) ([]driver.ExtendResult, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
+			return s.extend(ctx, conn, runs)
+		})
+	}
+	if !s.connection.clustered() {
+		return together(runs)
+	}
+	results := make([]driver.ExtendResult, len(runs))
+	var asking sync.WaitGroup
+	for n := range runs {
+		asking.Go(func() {
+			if got, err := together(runs[n : n+1]); err != nil {
+				results[n].Err = err
+			} else {
+				results[n] = got[0]
+			}
+		})
 	}
 	asking.Wait()
-	return results
-}
-
-// askExtend returns a result for each of the runs, in their order.
-func (s *Store) askExtend(ctx context.Context, runs []run) []driver.ExtendResult {
-	results, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
-		return s.extend(ctx, conn, runs), nil
-	})
-	if err != nil {
-		results = slices.Repeat([]driver.ExtendResult{{Err: err}}, len(runs))
+	for _, result := range results {
+		if errors.Is(result.Err, errNoScripts) {
+			return nil, result.Err
+		}
 	}
-	return results
+	return results, nil
 }
 
-// extend returns a result for each of the runs, in their order.
-func (s *Store) extend(ctx context.Context, conn Conn, single []run) []driver.ExtendResult {
+// extend returns a result for each of the runs, in their order, or an error if
+// there are no scripts.
+func (s *Store) extend(ctx context.Context, conn Conn, single []run) ([]driver.ExtendResult, error) {
 	size := extendChunk
 	if conn.Cluster() {
 		size = 1
@@ -89,9 +108,12 @@ func (s *Store) extend(ctx context.Context, conn Conn, single []run) []driver.Ex
 	}
 	results := make([]driver.ExtendResult, 0, len(single))
 	for i, reply := range callMany(ctx, conn, extendScript, chunks) {
+		if errors.Is(reply.Err, errNoScripts) {
+			return nil, reply.Err
+		}
 		results = append(results, s.extendResults(ctx, reply, len(chunks[i].keys)/2)...)
 	}
-	return results
+	return results, nil
 }
 
 // extendResults reads the answer of one run of the script.
@@ -118,7 +140,7 @@ func (s *Store) extendResult(text string) driver.ExtendResult {
 	case !known:
 		return driver.ExtendResult{Err: s.connection.refusal(text)}
 	case eviction != "":
-		return driver.ExtendResult{Answer: answer, Why: errors.New("the server has evicted keys: " + eviction)}
+		return driver.ExtendResult{Answer: answer, Why: evictedKeys(eviction)}
 	default:
 		return driver.ExtendResult{Answer: answer}
 	}

@@ -37,6 +37,11 @@ func TestAHeldLockSurvivesFullMemory(t *testing.T) {
 
 func TestAKeyThatIsNotALockIsSaidToBeNone(t *testing.T) {
 	server, store := given(t)
+	notALock(t, server, store)
+}
+
+func notALock(t *testing.T, server *redistest.Server, store *Store) {
+	t.Helper()
 	do(t, server, "RPUSH", "lock:queue", "job")
 	req, good := request("queue"), request("good")
 	acquire(t, store, good)
@@ -68,6 +73,11 @@ func TestAKeyThatIsNotALockIsSaidToBeNone(t *testing.T) {
 
 func TestAReplicaRefuses(t *testing.T) {
 	server, store := given(t)
+	replicaRefuses(t, server, store)
+}
+
+func replicaRefuses(t *testing.T, server *redistest.Server, store *Store) {
+	t.Helper()
 	req := request("replica")
 	acquire(t, store, req)
 	do(t, server, "REPLICAOF", "127.0.0.1", "1") // nobody is there: the data stays
@@ -138,46 +148,17 @@ func TestPasswordsAreAskedForAndChecked(t *testing.T) {
 func asUser(t *testing.T, server *redistest.Server, user string, rules ...string) *Store {
 	t.Helper()
 	do(t, server, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, rules...)...)
-	return openWith(t, Options{Client: rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: user, Password: "pw"}})
+	return openWith(t, userOptions(server, user))
 }
 
-func TestTheLeastRightsAreEnough(t *testing.T) {
-	server := redistest.Start(t, redistest.Options{})
-	store := asUser(t, server, "app", "~lock:*", "&lock:*", "+evalsha", "+eval", "+get", "+pttl", "+hmget", "+hlen", "+hgetall", "+hdel",
-		"+time", "+set", "+hset", "+pexpire", "+del", "+ping", "+scan", "+info",
-		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+subscribe", "+unsubscribe",
-		"+zadd", "+zremrangebyrank", "+zrevrange")
-	req := request("rights")
-	inbox := listen(t, store)
-	acquire(t, store, req)
-	extend(t, store, req)
-	waiter := waiting(t, store, req.Name, inbox, 0)
-	holder(t, store, req.Name)
-	for _, err := range store.List(within(t), "*") {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	run := begin(t, store, req, holder(t, store, req.Name).Fence, "s")
-	finish(t, store, req, run.Fence, "s", 0)
-	if runs, err := store.Runs(within(t), req.Name, 1); err != nil || len(runs) != 1 {
-		t.Errorf("runs %+v, %v", runs, err)
-	}
-	answer, err := store.Release(within(t), driver.ReleaseRequest{Name: req.Name, Token: req.Token, Tombstone: patience})
-	if err != nil || answer != driver.Mine {
-		t.Errorf("release: %v, %v", answer, err)
-	}
-	told(t, inbox, waiter)
-	claim(t, store, waiter)
-	if _, err := store.Acquire(within(t), req); !errors.Is(err, driver.ErrWithdrawn) {
-		t.Errorf("acquire by a tombstoned token: %v", err)
-	}
+func userOptions(server *redistest.Server, user string) Options {
+	return Options{Client: rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: user, Password: "pw"}}
 }
 
 func TestAMissingRightLeavesNothingLocked(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	for user, without := range map[string][]string{
-		"no-keys": {"resetkeys"}, "no-eval": {"-evalsha", "-eval"}, "no-set": {"-set"},
+		"no-keys": {"resetkeys"}, "no-eval": {"-evalsha", "-eval", "-multi"}, "no-set": {"-set"},
 		"no-hset": {"-hset"}, "no-pexpire": {"-pexpire"},
 	} {
 		store := asUser(t, server, user, append([]string{"~lock:*", "&lock:*", "+@all"}, without...)...)

@@ -14,6 +14,7 @@ import (
 // inboxes are those of one store.
 type inboxes struct {
 	refused atomic.Bool // the server does not let us subscribe
+	warned  sync.Once   // of that
 
 	mu     sync.Mutex
 	closed bool

@@ -83,22 +83,32 @@ func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State
 		}
 		runs[i].keys = []string{k.lock, k.companion()}
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.State, error) {
-		var states []driver.State
-		for i, result := range callMany(ctx, conn, inspectScript, runs) {
-			reply, err := result.list(4)
-			if text, yes := said(err); yes && faultOf(text) == faults["WRONGTYPE"] {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			state, err := stateOf(names[i], reply)
-			if err != nil {
-				return nil, err
-			}
-			states = append(states, state)
-		}
-		return states, nil
+	return either(s, func() ([]driver.State, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.State, error) {
+			return listed(names, callMany(ctx, conn, inspectScript, runs))
+		})
+	}, func() ([]driver.State, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.State, error) {
+			return listed(names, readMany(ctx, conn, runs))
+		})
 	})
+}
+
+// listed reads the answers for these names.
+func listed(names []string, replies []Reply) (states []driver.State, err error) {
+	for i, result := range replies {
+		reply, err := result.list(4)
+		if text, yes := said(err); yes && faultOf(text) == faults["WRONGTYPE"] {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		state, err := stateOf(names[i], reply)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+	}
+	return states, nil
 }

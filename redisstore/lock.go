@@ -23,7 +23,7 @@ func milliseconds(d time.Duration) string {
 // Where a grant waits for replicas it is the script all the same.
 func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.AcquireResult, error) {
 	if req.Mode != driver.Exclusive {
-		return driver.AcquireResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "redisstore has no shared locks"}
+		return driver.AcquireResult{}, unsupported("redisstore has no shared locks")
 	}
 	k, err := keysOf(s.prefix, req.Name)
 	if err != nil {
@@ -36,10 +36,12 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		keys: []string{k.lock, k.companion()},
 		args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
 	}
-	result, err := s.grant(ctx, req, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
-		result, err := acquireAnswer(req, call(ctx, conn, acquireScript, r))
-		return driver.QueueResult{AcquireResult: result}, err
-	})
+	result, err := either(s, func() (driver.QueueResult, error) {
+		return s.grant(ctx, req, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
+			result, err := acquireAnswer(req, call(ctx, conn, acquireScript, r))
+			return driver.QueueResult{AcquireResult: result}, err
+		})
+	}, func() (driver.QueueResult, error) { return s.acquirePlain(ctx, k, req) })
 	return result.AcquireResult, err
 }
 
@@ -127,6 +129,11 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if err != nil {
 		return 0, err
 	}
+	return either(s, func() (driver.Answer, error) { return s.releaseByScript(ctx, k, req) },
+		func() (driver.Answer, error) { return s.releasePlain(ctx, k, req) })
+}
+
+func (s *Store) releaseByScript(ctx context.Context, k keys, req driver.ReleaseRequest) (driver.Answer, error) {
 	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
 		inbox := req.Inbox
 		if inbox != "" && conn.Cluster() {
@@ -166,11 +173,13 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) 
 	if err != nil {
 		return driver.State{}, err
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.State, error) {
-		reply, err := call(ctx, conn, inspectScript, run{keys: []string{k.lock, k.companion()}}).list(4)
-		if err != nil {
-			return driver.State{}, err
-		}
-		return stateOf(name, reply)
-	})
+	return either(s, func() (driver.State, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.State, error) {
+			reply, err := call(ctx, conn, inspectScript, run{keys: []string{k.lock, k.companion()}}).list(4)
+			if err != nil {
+				return driver.State{}, err
+			}
+			return stateOf(name, reply)
+		})
+	}, func() (driver.State, error) { return s.inspectPlain(ctx, name, k) })
 }

@@ -11,11 +11,12 @@ import (
 const inboxArg = 4
 
 // Enqueue implements driver.Queuer: one script, one round trip. It is
-// ErrUnsupported where an inbox can't be told, because the ACL user lacks the
-// channels, or a cluster the sharded ones of Redis 7.0.
+// ErrUnsupported where there are no scripts, and where an inbox can't be told,
+// because the ACL user lacks the channels, or a cluster the sharded ones of Redis
+// 7.0.
 func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.QueueResult, error) {
 	if req.Mode != driver.Exclusive {
-		return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "a queue is for exclusive holders"}
+		return driver.QueueResult{}, unsupported("a queue is for exclusive holders")
 	}
 	k, err := keysOf(s.prefix, req.Name)
 	if err != nil {
@@ -28,12 +29,21 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 			req.Inbox, milliseconds(req.Keep), claimTTL, req.Previous,
 		},
 	}
+	return either(s, func() (driver.QueueResult, error) { return s.enqueue(ctx, k, req, r) },
+		func() (driver.QueueResult, error) {
+			return driver.QueueResult{}, unsupported("no queue without scripts")
+		})
+}
+
+func unsupported(hint string) error { return &driver.Error{Kind: driver.ErrUnsupported, Hint: hint} }
+
+func (s *Store) enqueue(ctx context.Context, k keys, req driver.QueueRequest, r run) (driver.QueueResult, error) {
 	return s.grant(ctx, req.AcquireRequest, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
 		if conn.Cluster() {
 			r.args[inboxArg] = s.inboxes.shard(k, req)
 		}
 		if s.inboxes.refused.Load() {
-			return driver.QueueResult{}, &driver.Error{Kind: driver.ErrUnsupported, Hint: "no queue without the right to subscribe"}
+			return driver.QueueResult{}, unsupported("no queue without the right to subscribe")
 		}
 		reply, err := call(ctx, conn, enqueueScript, r).list(1)
 		if err != nil {

@@ -56,13 +56,13 @@ type run struct {
 	keys, args []string
 }
 
-// call runs a script once.
+// call runs a script once. The error is errNoScripts where that is not allowed.
 func call(ctx context.Context, conn Conn, s script, r run) Reply {
 	reply := conn.Do(ctx, r.of("EVALSHA", s.sha))
 	if noScript(reply) {
 		reply = conn.Do(ctx, r.of("EVAL", s.text))
 	}
-	return reply
+	return scripted(reply)
 }
 
 // callMany sends all runs at once. The answers are in their order.
@@ -85,6 +85,9 @@ func callMany(ctx context.Context, conn Conn, s script, runs []run) []Reply {
 		for i, reply := range conn.DoMany(ctx, commands) {
 			replies[missed[i]] = reply
 		}
+	}
+	for i := range replies {
+		replies[i] = scripted(replies[i])
 	}
 	return replies
 }

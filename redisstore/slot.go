@@ -27,15 +27,15 @@ func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, 
 	if err != nil {
 		return driver.Run{}, time.Time{}, err
 	}
-	var now time.Time
-	run, err := ask(ctx, s.connection, func(ctx context.Context, conn Conn) (known driver.Run, err error) {
-		reply, err := call(ctx, conn, slotScript, run{keys: []string{k.lock, record}}).list(3)
-		if err == nil {
-			known, now, err = runOf(slot, reply)
-		}
-		return known, err
-	})
-	return run, now, err
+	reply, err := either(s, func() ([]Reply, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]Reply, error) {
+			return call(ctx, conn, slotScript, run{keys: []string{k.lock, record}}).list(3)
+		})
+	}, func() ([]Reply, error) { return s.readSlot(ctx, k.lock, record) })
+	if err != nil {
+		return driver.Run{}, time.Time{}, err
+	}
+	return runOf(slot, reply)
 }
 
 // BeginSlot implements driver.SlotKeeper: one script, one round trip.
@@ -44,6 +44,11 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	if err != nil {
 		return driver.BeginResult{}, err
 	}
+	return either(s, func() (driver.BeginResult, error) { return s.beginByScript(ctx, k, record, req) },
+		func() (driver.BeginResult, error) { return s.beginPlain(ctx, k, record, req) })
+}
+
+func (s *Store) beginByScript(ctx context.Context, k keys, record string, req driver.BeginRequest) (driver.BeginResult, error) {
 	var retry, notAfter int64
 	if req.RetryFailed {
 		retry = 1
@@ -82,14 +87,16 @@ func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (drive
 	if err != nil {
 		return 0, err
 	}
-	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
-		return answerOf(call(ctx, conn, finishScript, run{
-			keys: []string{k.lock, record, k.runs(), k.companion()},
-			args: []string{
-				req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
-			},
-		}))
-	})
+	return either(s, func() (driver.Answer, error) {
+		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
+			return answerOf(call(ctx, conn, finishScript, run{
+				keys: []string{k.lock, record, k.runs(), k.companion()},
+				args: []string{
+					req.Token, decimal(req.Fence), decimal(int64(req.Code)), req.Note, milliseconds(req.Keep),
+				},
+			}))
+		})
+	}, func() (driver.Answer, error) { return s.finishPlain(ctx, k, record, req) })
 }
 
 // Runs implements driver.SlotKeeper. What it yields is not of one moment: a
@@ -100,17 +107,21 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 		return nil, err
 	}
 	last := int64(min(limit, driver.MaxRuns) - 1)
+	return either(s, func() ([]driver.Run, error) { return s.runs(ctx, k, last, slotsByScript) },
+		func() ([]driver.Run, error) { return s.runs(ctx, k, last, slotsPlain) })
+}
+
+// runs lists the runs as they are read by this function.
+func (s *Store) runs(ctx context.Context, k keys, last int64,
+	read func(ctx context.Context, conn Conn, k keys, slots []string) []Reply,
+) ([]driver.Run, error) {
 	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.Run, error) {
 		slots, err := conn.Do(ctx, command(1, "ZREVRANGE", k.runs(), "0", decimal(last))).texts()
 		if err != nil || len(slots) == 0 {
 			return nil, err
 		}
-		reads := make([]run, len(slots))
-		for i, slot := range slots {
-			reads[i] = run{keys: []string{k.lock, k.slot(slot)}}
-		}
 		var runs []driver.Run
-		for i, result := range callMany(ctx, conn, slotScript, reads) {
+		for i, result := range read(ctx, conn, k, slots) {
 			reply, err := result.list(3)
 			if err != nil {
 				return nil, err
@@ -125,6 +136,14 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 		}
 		return runs, nil
 	})
+}
+
+func slotsByScript(ctx context.Context, conn Conn, k keys, slots []string) []Reply {
+	reads := make([]run, len(slots))
+	for i, slot := range slots {
+		reads[i] = run{keys: []string{k.lock, k.slot(slot)}}
+	}
+	return callMany(ctx, conn, slotScript, reads)
 }
 
 // runOf reads what the scripts slot and begin say of a slot: the record's

@@ -26,19 +26,34 @@
 // appendfsync always, a failover to a replica that lagged, eviction) keeps a
 // second holder out; the fence is there for that.
 //
-// The least an ACL user needs is
+// The least an ACL user needs is one of
 //
-//	~lock:* &lock:* +evalsha +eval +get +pttl +hmget +time +set +hset +pexpire
-//	+del +hlen +hgetall +hdel +ping +scan +info
-//	+zadd +zrank +zrem +zpopmin +publish +subscribe +unsubscribe
-//	+zadd +zremrangebyrank +zrevrange
+//	with scripts      ~lock:* &lock:* +get +pttl +hmget +time +set +hset +pexpire +del +hlen +hdel +scan +info
+//	                  +evalsha +eval +hgetall
+//	                  +zadd +zrank +zrem +zpopmin +publish +subscribe +unsubscribe
+//	                  +zadd +zremrangebyrank +zrevrange
+//	without channels  the same, without &lock:* +zpopmin +publish +subscribe +unsubscribe
+//	without scripts   ~lock:* &lock:* +get +pttl +hmget +time +set +hset +pexpire +del +hlen +hdel +scan +info
+//	                  +watch +multi +exec +hscan +zrange +publish
+//	                  +zadd +zremrangebyrank +zrevrange
 //
 // where scan is for List, info for what is said about eviction, the third line
-// and the channels are for the queue, and the last line is for slots. In a
-// cluster the queue needs +spublish +ssubscribe +sunsubscribe in their place. To
-// wait for replicas needs +wait or +waitaof too. ListForeign reads all keys, by
+// of the first is for the queue, zrange and publish are to tell those who wait in
+// it, and the last line is for slots. In a cluster the queue needs +spublish
+// +ssubscribe +sunsubscribe in place of the three without the s, and the client
+// +cluster. To wait for replicas needs +wait or +waitaof too. ListForeign reads all
+// keys, by
 //
 //	%R~* +scan +type +getrange +hrandfield +hlen +zrange +zcard +zscore +pttl
+//
+// Where the server does not let us run scripts, each step is a transaction that
+// comes to nothing if its keys were changed meanwhile: the same data, the same
+// fences, beside clients that have scripts, but two round trips instead of one on a
+// connection of its own, and no queue: who waits polls. A release is one round trip
+// where the server has DELIFEQ or DELEX and the ACL user may use it. Where there
+// are no transactions either, a lock can be had without a fence only, and be
+// released only by these. What a server forbids is found out by trying, and
+// tried again after a minute or when a connection was lost.
 package redisstore
 
 import (
@@ -69,15 +84,16 @@ type Options struct {
 	// Prefix is put before a name to make its key; empty means DefaultPrefix.
 	// All other keys and channels begin with it too.
 	Prefix string
-	// Warn, if not nil, is told once, in one line, when the server is set up so
-	// that it may drop a lock that is held. It is called on a goroutine of the
-	// store and should return soon.
+	// Warn, if not nil, is told once each, in one line, when the server is set up so
+	// that it may drop a lock that is held, when it lets us run no scripts, and
+	// when those who wait must poll. It is called on a goroutine of the store or of
+	// a caller and should return soon.
 	Warn func(text string)
 	// RequireNoEviction has Acquire and Enqueue refuse, with an error that
 	// matches driver.ErrMisconfigured, while the maxmemory-policy of a server is
 	// another than noeviction, whatever its maxmemory is. It is looked up before
 	// the first grant, every 10 s, and after a connection was lost; the ACL user
-	// needs +info. Nothing is warned of then.
+	// needs +info. Eviction is not warned of then.
 	RequireNoEviction bool
 	// WaitReplicas is how many replicas must have a grant before it counts, by
 	// WAIT. If they have not within WaitTimeout, the name is released and the
@@ -101,6 +117,8 @@ type Store struct {
 	inboxes    inboxes
 	eviction   *evictionGuard // nil unless required
 	durability durability
+	plain      plain
+	warn       func(text string)
 }
 
 var (
@@ -120,7 +138,7 @@ func New(options Options) (*Store, error) {
 	if err := check(options); err != nil {
 		return nil, &driver.Error{Kind: driver.ErrMisconfigured, Err: err}
 	}
-	s := &Store{prefix: options.Prefix, durability: durabilityOf(options)}
+	s := &Store{prefix: options.Prefix, durability: durabilityOf(options), warn: options.Warn}
 	if options.RequireNoEviction {
 		options.Warn = nil
 		s.eviction = &evictionGuard{}

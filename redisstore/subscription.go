@@ -64,6 +64,7 @@ func (s subscription) once(ctx context.Context) (made bool) {
 	}, s.heard)
 	if errors.Is(s.store.connection.failure(ctx, err), driver.ErrRefused) {
 		s.store.inboxes.refused.Store(true)
+		s.store.warnOnce(&s.store.inboxes.warned, "Redis does not let us subscribe to the channels of a queue: who waits polls")
 	}
 	return subscribed.Load()
 }
