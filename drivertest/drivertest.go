@@ -92,6 +92,12 @@ var parts = []struct {
 	{"SharedAndExclusiveExcludeEachOther", sharedAndExclusiveExcludeEachOther},
 	{"ASharedHolderEndsAlone", aSharedHolderEndsAlone},
 
+	{"ARaisedFenceIsTheGrants", forRaisers(aRaisedFenceIsTheGrants)},
+	{"ARaisedFenceIsKeptAcrossExpiry", forRaisers(aRaisedFenceIsKeptAcrossExpiry)},
+	{"AFenceIsNeverLowered", forRaisers(aFenceIsNeverLowered)},
+	{"RaiseComparesTheToken", forRaisers(raiseComparesTheToken)},
+	{"RaiseRefusesWhatAcquireRefuses", forRaisers(raiseRefusesWhatAcquireRefuses)},
+
 	{"WaitersAreServedInTheirOrder", forQueues(waitersAreServedInTheirOrder)},
 	{"WaitersNeedNoClock", forQueues(waitersNeedNoClock)},
 	{"EnqueueIsIdempotent", forQueues(enqueueIsIdempotent)},

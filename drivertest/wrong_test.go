@@ -61,11 +61,12 @@ func TestTheRightStorePassesLikewise(t *testing.T) {
 	}
 }
 
-// allWrongStores are those of locks, of queues and of slots.
+// allWrongStores are those of locks, of queues, of slots and of raised fences.
 func allWrongStores() map[string]wrong {
 	all := maps.Clone(wrongStores)
 	maps.Copy(all, wrongQueues)
 	maps.Copy(all, wrongSlots)
+	maps.Copy(all, wrongRaises)
 	return all
 }
 

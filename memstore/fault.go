@@ -12,8 +12,8 @@ type Fault struct {
 
 // SetFault has f asked before each operation whether it fails; nil ends that.
 // The operation is "acquire", "enqueue", "extend", "release", "inspect", "list",
-// "inspect slot", "begin slot", "finish slot" or "runs"; extend is one operation
-// whatever the number of leases. Nothing is asked for a name that is refused or a
+// "raise", "inspect slot", "begin slot", "finish slot" or "runs"; extend is one
+// operation whatever the number of leases. Nothing is asked for a name that is refused or a
 // context that has ended. For "handoff", the message to an inbox that a name was
 // handed on, any fault means that the message is lost, after it was sent.
 //

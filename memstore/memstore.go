@@ -14,8 +14,8 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// Store is a driver.Store, driver.Queuer, driver.Notifier, driver.Lister and
-// driver.SlotKeeper. It starts no goroutine and sets no timer, so that it can be
+// Store is a driver.Store, driver.Queuer, driver.Notifier, driver.Lister,
+// driver.SlotKeeper and driver.FenceRaiser. It starts no goroutine and sets no timer, so that it can be
 // used in a testing/synctest bubble. All methods may be called by many goroutines at once.
 type Store struct {
 	mu          sync.Mutex
@@ -30,11 +30,12 @@ type Store struct {
 }
 
 var (
-	_ driver.Store      = (*Store)(nil)
-	_ driver.Queuer     = (*Store)(nil)
-	_ driver.Notifier   = (*Store)(nil)
-	_ driver.Lister     = (*Store)(nil)
-	_ driver.SlotKeeper = (*Store)(nil)
+	_ driver.Store       = (*Store)(nil)
+	_ driver.Queuer      = (*Store)(nil)
+	_ driver.Notifier    = (*Store)(nil)
+	_ driver.Lister      = (*Store)(nil)
+	_ driver.SlotKeeper  = (*Store)(nil)
+	_ driver.FenceRaiser = (*Store)(nil)
 )
 
 // New returns an empty store whose clock is that of the machine.

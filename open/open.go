@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/pgstore"
@@ -37,8 +36,10 @@ func Store(ctx context.Context, url string, opts Options) (driver.Store, io.Clos
 		return nil, nil, err
 	}
 	switch {
+	case where.quorum != nil:
+		return openQuorum(where, opts)
 	case where.redis != nil:
-		return openRedis(where, opts)
+		return openRedis(where.redis[0], opts)
 	case where.postgres != "":
 		return openPostgres(where.postgres)
 	default:
@@ -46,9 +47,8 @@ func Store(ctx context.Context, url string, opts Options) (driver.Store, io.Clos
 	}
 }
 
-func openRedis(where location, opts Options) (driver.Store, io.Closer, error) {
-	options := where.safety
-	options.Client, options.Prefix, options.Warn = *where.redis, where.prefix, opts.Warn
+func openRedis(options redisstore.Options, opts Options) (driver.Store, io.Closer, error) {
+	options.Warn = opts.Warn
 	store, err := redisstore.New(options)
 	if err != nil {
 		return nil, nil, err
@@ -107,6 +107,6 @@ func Place(url string) string {
 func bad(format string, args ...any) error {
 	return &driver.Error{
 		Kind: driver.ErrMisconfigured,
-		Err:  fmt.Errorf("store URL: %s", strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")),
+		Err:  fmt.Errorf("store URL: %s", onOneLine(fmt.Sprintf(format, args...))),
 	}
 }

@@ -1,27 +1,66 @@
 package open
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 )
 
-// Redact returns the URL without its password, for display and for handing on:
+// Redact returns the URL without its passwords, for display and for handing on:
 // it names the same store. It does not need a URL that Store accepts; from one
 // that it can't understand it rather removes too much.
 func Redact(url string) string {
-	url = strings.Map(printable, strings.ToValidUTF8(url, "?"))
+	url = onOneLine(url)
 	if strings.HasPrefix(url, "sqlite:///") {
 		return url // a path, in which @ has no meaning
 	}
-	at := strings.LastIndexByte(url, '@')
-	if at < 0 {
-		return url
-	}
-	scheme, info, found := strings.Cut(url[:at], "://")
+	scheme, rest, found := strings.Cut(url, "://")
 	if !found {
-		return url[at+1:]
+		return withoutSecrets(url[strings.LastIndexByte(url, '@')+1:])
 	}
-	return scheme + "://" + userName(info) + url[at+1:]
+	return scheme + "://" + withoutSecrets(withoutPasswords(scheme, rest))
+}
+
+// withoutPasswords takes them from before the hosts.
+func withoutPasswords(scheme, rest string) string {
+	end, at := hostEnd(rest), strings.LastIndexByte(rest, '@')
+	hosts := strings.Split(rest[:end], ",")
+	switch {
+	case at < 0:
+		return rest
+	case at > end && strings.Contains(rest[end:at], "="):
+		return "" // it may be in a parameter
+	case at > end || !strings.HasPrefix(scheme, "quorum+") || slices.ContainsFunc(hosts, hasNotOneAt):
+		return userName(rest[:at]) + rest[at+1:]
+	}
+	for i, host := range hosts {
+		info, name, _ := strings.Cut(host, "@")
+		hosts[i] = userName(info) + name
+	}
+	return strings.Join(hosts, ",") + rest[end:]
+}
+
+func hasNotOneAt(host string) bool { return strings.Count(host, "@") != 1 }
+
+// withoutSecrets keeps of what follows the ? the parameters that are known, and
+// no password.
+func withoutSecrets(rest string) string {
+	rest, _, _ = strings.Cut(rest, "#")
+	place, query, _ := strings.Cut(rest, "?")
+	place, _, _ = strings.Cut(place, "password=") // a parameter whose ? was forgotten
+	query = strings.Join(slices.DeleteFunc(strings.Split(query, "&"), isSecret), "&")
+	if query == "" {
+		return place
+	}
+	return place + "?" + query
+}
+
+func isSecret(parameter string) bool {
+	parameter, _ = url.QueryUnescape(parameter)
+	name, _, _ := strings.Cut(parameter, "=")
+	known := slices.Contains(redisParameters, name) || slices.Contains(postgresParameters, name)
+	return !known || strings.Contains(parameter, "password=")
 }
 
 // userName returns the user of the part before the @, with the @, or nothing
@@ -37,6 +76,11 @@ func userName(info string) string {
 		return ""
 	}
 	return name + "@"
+}
+
+// onOneLine leaves out what can't be shown.
+func onOneLine(text string) string {
+	return strings.Map(printable, strings.ToValidUTF8(text, "?"))
 }
 
 func printable(r rune) rune {

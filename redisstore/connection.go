@@ -15,11 +15,12 @@ var errClosed = errors.New("the store is closed")
 // connection makes the client on first use, unless it is given, and runs the
 // calls to it.
 type connection struct {
-	option rueidis.ClientOption
-	given  Conn // the caller's, in place of option
-	warn   func(text string)
-	life   context.Context // ends with close
-	end    context.CancelFunc
+	option  rueidis.ClientOption
+	cluster bool // and nothing else
+	given   Conn // the caller's, in place of option
+	warn    func(text string)
+	life    context.Context // ends with close
+	end     context.CancelFunc
 
 	// ready is the client while calls may use it directly: one that is
 	// connected to its server. Nil before, and after a connection was lost; and
@@ -46,7 +47,7 @@ type attempt struct {
 }
 
 func newConnection(options Options) *connection {
-	c := &connection{option: withDefaults(options.Client), given: options.Conn, warn: options.Warn, open: make(map[*watchedConn]bool)}
+	c := &connection{option: withDefaults(options.Client), cluster: options.Cluster, given: options.Conn, warn: options.Warn, open: make(map[*watchedConn]bool)}
 	c.option.DialCtxFn = c.watched(dialFunc(c.option))
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
@@ -179,11 +180,14 @@ func (c *connection) connect() (Conn, error) {
 
 func (c *connection) dial() (Conn, rueidis.Client, error) {
 	client, err := rueidis.NewClient(c.option)
+	if err == nil && c.cluster && client.Mode() != rueidis.ClientModeCluster {
+		err = noCluster // the client makes do with one server
+	}
 	if err != nil {
 		if client != nil { // with some options it returns both
 			client.Close()
 		}
-		return nil, nil, clean(err)
+		return nil, nil, c.unconnected(clean(err))
 	}
 	return Rueidis(client), client, nil
 }

@@ -52,12 +52,18 @@ func (d durability) wanted() bool { return d.replicas > 0 || d.fsync }
 func (s *Store) grant(ctx context.Context, req driver.AcquireRequest,
 	fn func(context.Context, Conn) (driver.QueueResult, error),
 ) (driver.QueueResult, error) {
-	if err := s.eviction.look(ctx, s.connection); err != nil {
-		return driver.QueueResult{}, err
-	}
-	if !s.durability.wanted() {
-		return ask(ctx, s.connection, fn)
-	}
+	return s.guarded(ctx, req, func() (driver.QueueResult, error) {
+		if !s.durability.wanted() {
+			return ask(ctx, s.connection, fn)
+		}
+		return s.grantApart(ctx, req, fn)
+	})
+}
+
+// grantApart is grant where it has to wait.
+func (s *Store) grantApart(ctx context.Context, req driver.AcquireRequest,
+	fn func(context.Context, Conn) (driver.QueueResult, error),
+) (driver.QueueResult, error) {
 	return askApart(ctx, s.connection, func(ctx context.Context, conn Conn) (result driver.QueueResult, err error) {
 		// WAIT is about what was written before on the same connection, and keeps
 		// whatever comes behind it waiting.
@@ -81,9 +87,7 @@ func (s *Store) settle(ctx context.Context, conn Conn, req driver.AcquireRequest
 	if _, yes := said(err); err != nil && !yes {
 		return err // no answer: the grant may stand
 	}
-	// An earlier request of this token may be on its way, and come late.
-	back := driver.ReleaseRequest{Name: req.Name, Token: req.Token, Tombstone: linger}
-	if _, failed := s.Release(ctx, back); failed != nil {
+	if failed := s.takeBack(ctx, req); failed != nil {
 		return failed
 	}
 	result.AcquireResult = driver.AcquireResult{}
@@ -91,6 +95,13 @@ func (s *Store) settle(ctx context.Context, conn Conn, req driver.AcquireRequest
 		return err
 	}
 	return s.durability.shortfall(reached, synced)
+}
+
+// takeBack releases a grant that must not count. An earlier request of its token
+// may be on its way, and come late.
+func (s *Store) takeBack(ctx context.Context, req driver.AcquireRequest) error {
+	_, err := s.Release(ctx, driver.ReleaseRequest{Name: req.Name, Token: req.Token, Tombstone: linger})
+	return err
 }
 
 // wait returns how many replicas have what was written on the connection, and

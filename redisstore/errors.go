@@ -47,6 +47,9 @@ var phrases = []struct {
 	{"DB index", fault{driver.ErrMisconfigured, "the server has no database of this number"}},
 	{"No such master", fault{driver.ErrMisconfigured, "the sentinels watch no primary of this name"}},
 	{"appendonly is disabled", fault{driver.ErrMisconfigured, "to wait for the disk needs appendonly yes"}},
+	{"cluster support disabled", fault{driver.ErrMisconfigured, "the server is no cluster: use redis://"}},
+	{"SELECT is not allowed in cluster mode", fault{driver.ErrMisconfigured, "in a cluster use the database 0, and keep programs apart by the prefix"}},
+	{"without any password configured", fault{driver.ErrRefused, "the server has no password for this user: leave it out"}},
 	{"unknown command", fault{driver.ErrRefused, "the server lacks or forbids this command, which holdfast needs"}},
 }
 
@@ -94,6 +97,9 @@ func (c *connection) failure(ctx context.Context, err error) error {
 		return err
 	}
 	if text, yes := said(err); yes {
+		if other := c.mistaken(ctx, text); other != nil {
+			return other
+		}
 		return c.refusal(text)
 	}
 	return driver.NoAnswer(ctx, err)
@@ -108,15 +114,20 @@ func (c *connection) refusal(text string) error {
 // fault is faultOf for these servers.
 func (c *connection) fault(text string) fault {
 	f := faultOf(text)
+	sentinel := c.option.Sentinel.MasterSet != ""
 	switch f {
 	case faults["READONLY"]:
 		c.leave()
-		if c.option.Sentinel.MasterSet != "" {
+		if sentinel {
 			return demoted
 		}
 	case faults["MOVED"]:
 		if c.clustered() {
 			return moved
+		}
+	case faults["NOAUTH"], faults["WRONGPASS"]:
+		if sentinel {
+			f.hint += "; the sentinels have one of their own (sentinel_password), or none"
 		}
 	}
 	return f

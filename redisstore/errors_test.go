@@ -44,8 +44,11 @@ func TestEachErrorOfTheServerHasItsKind(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value script: 12ab, on @user_script:13.":                                              driver.ErrMisconfigured,
 		"ERR Error running script (call to f_12ab): @user_script:13: @user_script: 13: -WRONGTYPE Operation against a key holding the wrong kind of value": driver.ErrMisconfigured,
 		"CROSSSLOT Keys in request don't hash to the same slot":                                                                                            driver.ErrMisconfigured,
-		"MOVED 1234 127.0.0.1:7001":    driver.ErrMisconfigured,
-		"ERR DB index is out of range": driver.ErrMisconfigured,
+		"MOVED 1234 127.0.0.1:7001":                                                        driver.ErrMisconfigured,
+		"ERR DB index is out of range":                                                     driver.ErrMisconfigured,
+		"ERR This instance has cluster support disabled":                                   driver.ErrMisconfigured,
+		"ERR SELECT is not allowed in cluster mode":                                        driver.ErrMisconfigured,
+		"ERR AUTH <password> called without any password configured for the default user.": driver.ErrRefused,
 	} {
 		f := faultOf(said)
 		if !errors.Is(f.kind, kind) {

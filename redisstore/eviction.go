@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -51,16 +50,12 @@ func warnOfEviction(conn Conn, warn func(string)) {
 const lookEvery = 10 * time.Second
 
 // evictionGuard keeps grants from servers that may evict them.
-type evictionGuard struct {
-	mu     sync.Mutex
-	looked time.Time // when the policy was last found right
-	losses int       // of connections until then: another server may be there since
-}
+type evictionGuard struct{ lookout }
 
 // look returns an error if a server may evict keys, or that can't be found out.
 // A nil guard guards nothing.
 func (g *evictionGuard) look(ctx context.Context, c *connection) error {
-	if g == nil || g.fresh(c) {
+	if g == nil || g.fresh(c, lookEvery) {
 		return nil
 	}
 	losses, began := c.lossesSoFar(), time.Now()
@@ -78,17 +73,8 @@ func (g *evictionGuard) look(ctx context.Context, c *connection) error {
 			Hint: "CONFIG SET maxmemory-policy noeviction, or use a server of its own for locks",
 		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.looked, g.losses = began, losses
+	g.found(began, losses)
 	return nil
-}
-
-func (g *evictionGuard) fresh(c *connection) bool {
-	losses := c.lossesSoFar()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.losses == losses && !g.looked.IsZero() && time.Since(g.looked) < lookEvery
 }
 
 // infoField returns a field of an answer to INFO, or "".

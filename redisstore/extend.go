@@ -34,6 +34,9 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	var sent []int // indexes of the requests in runs, in order
 	for i, req := range reqs {
 		k, err := keysOf(s.prefix, req.Name)
+		if err == nil {
+			err = s.restart.allows(req.TTL)
+		}
 		if err != nil {
 			results[i].Err = err
 			continue

@@ -30,7 +30,11 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		return driver.AcquireResult{}, err
 	}
 	if req.NoFence && !s.durability.wanted() {
-		return s.acquireBare(ctx, k, req)
+		result, err := s.guarded(ctx, req, func() (result driver.QueueResult, err error) {
+			result.AcquireResult, err = s.acquireBare(ctx, k, req)
+			return result, err
+		})
+		return result.AcquireResult, err
 	}
 	r := run{
 		keys: []string{k.lock, k.companion()},
@@ -88,9 +92,6 @@ func acquireResult(req driver.AcquireRequest, reply []Reply) (driver.AcquireResu
 
 // acquireBare repeats once if the name came free between its two commands.
 func (s *Store) acquireBare(ctx context.Context, k keys, req driver.AcquireRequest) (driver.AcquireResult, error) {
-	if err := s.eviction.look(ctx, s.connection); err != nil {
-		return driver.AcquireResult{}, err
-	}
 	var state driver.State
 	for range 2 {
 		granted, err := s.setNX(ctx, k.lock, req)

@@ -15,15 +15,14 @@ const spare = 6 * time.Hour
 // acquirePlain is Acquire without scripts, in two round trips: it decides what the
 // script acquire does.
 func (s *Store) acquirePlain(ctx context.Context, k keys, req driver.AcquireRequest) (driver.QueueResult, error) {
-	if err := s.eviction.look(ctx, s.connection); err != nil {
-		return driver.QueueResult{}, err
-	}
-	return apart(ctx, s, k.lock, func(ctx context.Context, t transaction) (result driver.QueueResult, err error) {
-		result.AcquireResult, err = t.acquire(ctx, k, req)
-		if err == nil && result.Granted && s.durability.wanted() {
-			err = s.settle(ctx, t.conn, req, &result)
-		}
-		return result, err
+	return s.guarded(ctx, req, func() (driver.QueueResult, error) {
+		return apart(ctx, s, k.lock, func(ctx context.Context, t transaction) (result driver.QueueResult, err error) {
+			result.AcquireResult, err = t.acquire(ctx, k, req)
+			if err == nil && result.Granted && s.durability.wanted() {
+				err = s.settle(ctx, t.conn, req, &result)
+			}
+			return result, err
+		})
 	})
 }
 

@@ -30,6 +30,8 @@ var (
 	beginText string
 	//go:embed scripts/finish.lua
 	finishText string
+	//go:embed scripts/raise.lua
+	raiseText string
 
 	acquireScript = newScript(grantText + acquireText)
 	enqueueScript = newScript(grantText + handOnText + enqueueText)
@@ -39,6 +41,7 @@ var (
 	slotScript    = newScript(slotText)
 	beginScript   = newScript(beginText)
 	finishScript  = newScript(finishText)
+	raiseScript   = newScript(raiseText)
 )
 
 // script is a Lua script and the name under which a server remembers it.

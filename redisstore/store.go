@@ -58,6 +58,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -77,6 +78,10 @@ type Options struct {
 	// below the TTL. DisableRetry and DisableCache are always set, and commands
 	// always pipelined.
 	Client rueidis.ClientOption
+	// Cluster says that Client has the addresses of nodes of a cluster, and has a
+	// server that is none refused. Without it a cluster is used as well, if Client
+	// has the one address of one of its nodes or those of several.
+	Cluster bool
 	// Conn is a client of the caller's, in place of Client. Each call to it has a
 	// goroutine of its own, so that callers whose contexts end neither wait for it
 	// nor disturb each other on its connections.
@@ -106,16 +111,25 @@ type Options struct {
 	// WaitTimeout is how long a grant waits for that; 0 means 200 ms. It is part
 	// of the time for which the lease is trusted: keep it well below the TTL.
 	WaitTimeout time.Duration
+	// AbstainAfterRestart has Acquire, Enqueue and RaiseFence refuse, with an error
+	// that matches driver.ErrUnreachable, until the server has been up for as long,
+	// and a second, by its own clock. Set to the longest TTL (with its lock delay)
+	// it makes sure that no lease is forgotten by a restart without the last
+	// writes, as a node of a quorum needs. It is looked up by INFO before the first
+	// grant and after a connection was lost; with Conn, WaitReplicas or WaitFsync
+	// before and after each grant. The ACL user needs +info.
+	AbstainAfterRestart time.Duration
 }
 
 // Store keeps locks in Redis or Valkey. It implements driver.Store,
-// driver.Queuer, driver.Lister, driver.ForeignLister and driver.SlotKeeper, and
-// is safe for concurrent use.
+// driver.Queuer, driver.Lister, driver.ForeignLister, driver.SlotKeeper and
+// driver.FenceRaiser, and is safe for concurrent use.
 type Store struct {
 	prefix     string
 	connection *connection
 	inboxes    inboxes
 	eviction   *evictionGuard // nil unless required
+	restart    *restartGuard  // nil unless asked for
 	durability durability
 	plain      plain
 	warn       func(text string)
@@ -127,6 +141,7 @@ var (
 	_ driver.Lister        = (*Store)(nil)
 	_ driver.SlotKeeper    = (*Store)(nil)
 	_ driver.ForeignLister = (*Store)(nil)
+	_ driver.FenceRaiser   = (*Store)(nil)
 )
 
 // New returns a store, or an error that matches driver.ErrMisconfigured. It
@@ -138,7 +153,10 @@ func New(options Options) (*Store, error) {
 	if err := check(options); err != nil {
 		return nil, &driver.Error{Kind: driver.ErrMisconfigured, Err: err}
 	}
-	s := &Store{prefix: options.Prefix, durability: durabilityOf(options), warn: options.Warn}
+	s := &Store{
+		prefix: options.Prefix, warn: options.Warn,
+		restart: restartGuardOf(options), durability: durabilityOf(options),
+	}
 	if options.RequireNoEviction {
 		options.Warn = nil
 		s.eviction = &evictionGuard{}
@@ -151,8 +169,8 @@ func check(options Options) error {
 	client := options.Client
 	switch {
 	case options.Conn != nil:
-		if len(client.InitAddress) > 0 {
-			return errors.New("both Client and Conn are set")
+		if len(client.InitAddress) > 0 || options.Cluster {
+			return errors.New("Conn is set, and Client or Cluster too")
 		}
 	case len(client.InitAddress) == 0:
 		return errors.New("no address of a Redis server")
@@ -160,6 +178,9 @@ func check(options Options) error {
 		return errors.New("DialFn and DisableTCPNoDelay can't be used; use DialCtxFn")
 	case client.ReplicaOnly || client.SendToReplicas != nil:
 		return errors.New("locks are kept on the primary: ReplicaOnly and SendToReplicas can't be used")
+	}
+	if options.AbstainAfterRestart < 0 {
+		return fmt.Errorf("AbstainAfterRestart %v is negative", options.AbstainAfterRestart)
 	}
 	if err := checkWait(options); err != nil {
 		return err

@@ -33,6 +33,9 @@ var asBuilt = []variant{
 	{"calls give up", "handoff.pml", "PROMPT PROCESSES=3 UNANSWERED=0 CUTS=0 GIVEN_UP=1 PATIENCE=0", ""},
 	{"other programs", "handoff.pml", "PROMPT OTHERS UNANSWERED=0 CUTS=0 CANCELS=0 PATIENCE=1", ""},
 	{"a tenure", "local.pml", "", ""},
+	{"a quorum", "quorum.pml", "", ""},
+	{"a quorum whose clocks are apart", "quorum.pml", "CLOCKS_DIFFER", ""},
+	{"a quorum of which a node restarts empty", "quorum.pml", "RESTARTS", ""},
 }
 
 // enough are the rows that hold although something is dropped, or promise less
@@ -114,6 +117,11 @@ var dropped = []variant{
 	{"the renewal's window counts from the answer", "local.pml", "WINDOW_FROM_ANSWER", "two_trusted"},
 	{"a renewal's answer after the release counts", "local.pml", "ANSWER_AFTER_RELEASE", "two_trusted"},
 	{"a loss ends the lease that asked", "local.pml", "STORE_FORGETS LOSS_ENDS_THE_ASKER", "trusted_when_lost"},
+
+	{"no node is told of the fence", "quorum.pml", "CLOCKS_DIFFER NOT_RAISED", "fence_not_larger"},
+	{"a node that another holds takes the fence over", "quorum.pml", "CLOCKS_DIFFER RAISED_ANYWHERE", "fence_not_larger"},
+	{"a node grants as soon as it has restarted", "quorum.pml", "RESTARTS NO_ABSTENTION", "two_trusted"},
+	{"an empty node does not start from its clock", "quorum.pml", "RESTARTS NO_CLOCK", "fence_not_larger"},
 }
 
 func TestTheProtocolKeepsItsPromises(t *testing.T) { searchEach(t, asBuilt) }
@@ -157,7 +165,8 @@ func TestEveryStepOfTheModelsIsTaken(t *testing.T) {
 			line + "UNANSWERED=0 CUTS=0 CANCELS=1 GIVEN_UP=1",
 			line + "UNANSWERED=0 CUTS=0 CANCELS=0 DEATHS=1",
 		},
-		"local.pml": {"STORE_FORGETS"},
+		"local.pml":  {"STORE_FORGETS"},
+		"quorum.pml": {"RESTARTS"},
 	} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
