@@ -70,7 +70,7 @@ one machine.`,
 	flags.StringVar(&a.config, "config", "", "config file (default $XDG_CONFIG_HOME/holdfast/config.toml, else "+systemConfig+")")
 	flags.Var(&a.connectTimeout, "connect-timeout", "how long to try a store that can't be reached")
 	root.AddCommand(a.runCommand(), a.showCommand(), a.lsCommand(), a.heldCommand(), a.releaseCommand(),
-		a.runsCommand(), a.waitCommand(), a.fenceCommand(), a.schemaCommand(), a.versionCommand())
+		a.runsCommand(), a.waitCommand(), a.fenceCommand(), a.schemaCommand(), a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = completeArguments
 	}

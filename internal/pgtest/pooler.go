@@ -65,14 +65,15 @@ const poolSize = 5
 func (p *Pooler) arguments() []string {
 	path := filepath.Join(p.dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
-* = host=127.0.0.1 port=%d user=%s
+* = host=127.0.0.1 port=%[1]d user=%[2]s
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = %d
+listen_port = %[3]d
 unix_socket_dir =
 auth_type = any
+admin_users = %[2]s
 pool_mode = transaction
-default_pool_size = %d
+default_pool_size = %[4]d
 max_client_conn = 500
 server_login_retry = 0.1
 `, p.server.port, User, p.port, poolSize)
