@@ -15,7 +15,7 @@ MODULES := bench contrib/gocron contrib/goredis torture/peers
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help test test-postgres17 test-valkey check vet lint darwin fuzz build man install spec sim torture torture-quick torture-postgres mutants peers bench bench-quick clean test-deps
+.PHONY: help test test-postgres17 test-valkey check vet lint darwin fuzz build man install spec sim torture torture-quick torture-postgres torture-sentinel torture-cluster torture-quorum mutants peers bench bench-quick clean test-deps
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
@@ -99,6 +99,15 @@ torture-quick: test-deps ## the same for eighty seconds, with the faults of seed
 
 torture-postgres: test-deps ## the same as torture with Postgres, a standby and PgBouncer, for half an hour
 	go run ./torture -store postgres -for 30m
+
+torture-sentinel: test-deps ## the same with three servers of Redis that three sentinels watch, for half an hour
+	go run ./torture -store sentinel -for 30m
+
+torture-cluster: test-deps ## the same with a Redis Cluster of six nodes, for half an hour
+	go run ./torture -store cluster -for 30m
+
+torture-quorum: test-deps ## the same with a quorum of five servers of Redis, for half an hour
+	go run ./torture -store quorum -for 30m
 
 mutants: test-deps ## break the code in every known way: each must be caught
 	go run ./torture/mutants

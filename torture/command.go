@@ -60,8 +60,8 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 	flags.SetOutput(stderr)
 	flags.DurationVar(&o.length, "for", 30*time.Second, "how long the workers work")
 	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "the same `number` makes the same faults at the same times")
-	flags.StringVar(&o.store, "store", "redis", "redis, postgres, or local for the embedded store")
-	flags.StringVar(&o.parameters, "parameters", "", "`parameters` of the store's URL for redis, as wait_replicas=1")
+	flags.StringVar(&o.store, "store", "redis", "redis, sentinel, cluster, quorum, postgres, or local for the embedded store")
+	flags.StringVar(&o.parameters, "parameters", "", "`parameters` of the URL for redis, sentinel or cluster, as wait_replicas=1")
 	faults := flags.String("faults", "all", "all, none, lossless, list, or `kinds` divided by commas")
 	flags.StringVar(&o.worker, "worker", "", "`path` of a worker, for a mutant or another library; see package worker")
 	flags.BoolVar(&o.fenceless, "fenceless", false, "the library of -worker has no fences: check only what needs none")
@@ -74,16 +74,16 @@ func parse(args []string, stderr io.Writer) (o options, out output, err error) {
 		return o, out, err
 	}
 	o.log = log.New(stderr, "", 0).Printf
-	o.names = allNames
+	o.names = namesOf(o.store)
 	out.command = repeat(flags)
 	out.list = *faults == "list"
 	switch {
 	case flags.NArg() > 0:
 		return o, out, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case !slices.Contains([]string{"redis", "postgres", "local"}, o.store):
-		return o, out, fmt.Errorf("-store %s is neither redis, postgres nor local: servers are always the run's own", o.store)
-	case o.parameters != "" && o.store != "redis":
-		return o, out, fmt.Errorf("-parameters are for the URL of -store redis, not %s", o.store)
+	case !slices.Contains(storeKinds, o.store):
+		return o, out, fmt.Errorf("-store %s is none of %s: servers are always the run's own", o.store, strings.Join(storeKinds, ", "))
+	case o.parameters != "" && !slices.Contains([]string{"redis", "sentinel", "cluster"}, o.store):
+		return o, out, fmt.Errorf("-parameters are for the URL of redis, sentinel or cluster, not of %s", o.store)
 	case o.workers < 1 || o.clients < 1 || o.length <= 0 || o.ttl < 100*time.Millisecond:
 		return o, out, errors.New("-workers and -clients are at least 1, -for is more than 0, -ttl at least 100ms")
 	}

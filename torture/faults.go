@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,46 +17,26 @@ func (r *run) actions() map[string]nemesis.Action {
 		nemesis.Stop.Name:        r.stopWorker,
 		nemesis.ClientClock.Name: r.stepClientClock,
 	}
+	if r.backend == nil {
+		return all
+	}
 	for kind, begin := range map[string]func(proxy *redistest.Proxy, f nemesis.Fault){
 		nemesis.Delay.Name:        func(p *redistest.Proxy, f nemesis.Fault) { p.Delay(scale(f, time.Millisecond, longestDelay)) },
 		nemesis.BlackHole.Name:    func(p *redistest.Proxy, _ nemesis.Fault) { p.Drop() },
 		nemesis.Cut.Name:          func(p *redistest.Proxy, f nemesis.Fault) { p.CutAfter(1 + int(f.Size*farthestCut)) },
-		nemesis.ReplyLost.Name:    r.loseReply,
+		nemesis.ReplyLost.Name:    func(p *redistest.Proxy, f nemesis.Fault) { p.DropRepliesTo(r.backend.aboutLocks(f.Worker)) },
 		nemesis.RequestsLost.Name: func(p *redistest.Proxy, _ nemesis.Fault) { p.DropRequests() },
 		nemesis.RepliesLost.Name:  func(p *redistest.Proxy, _ nemesis.Fault) { p.DropReplies() },
 	} {
 		all[kind] = r.breakNetwork(begin)
 	}
-	for kind, do := range r.serverActions() {
+	for kind, do := range r.backend.actions() {
 		all[kind] = func(f nemesis.Fault) (string, func() error, error) {
 			heal, err := do(f)
 			return "server", heal, err
 		}
 	}
 	return all
-}
-
-// serverActions are what each kind of fault does to the servers.
-func (r *run) serverActions() map[string]func(nemesis.Fault) (func() error, error) {
-	if r.options.store == "postgres" {
-		return r.postgresActions()
-	}
-	return map[string]func(nemesis.Fault) (func() error, error){
-		nemesis.ServerStop.Name:    r.stopServer,
-		nemesis.ServerKill.Name:    r.killServer,
-		nemesis.Restart.Name:       r.restart(true),
-		nemesis.RestartEmpty.Name:  r.restart(false),
-		nemesis.ScriptFlush.Name:   r.command("SCRIPT", "FLUSH"),
-		nemesis.FlushAll.Name:      r.command("FLUSHALL"),
-		nemesis.KillNormal.Name:    r.command("CLIENT", "KILL", "TYPE", "normal"),
-		nemesis.KillPubSub.Name:    r.command("CLIENT", "KILL", "TYPE", "pubsub"),
-		nemesis.TinyBuffers.Name:   r.configure(setting{"client-output-buffer-limit", "pubsub 1 0 0", "pubsub 33554432 8388608 60"}),
-		nemesis.FullMemory.Name:    r.configure(setting{"maxmemory", "1", "0"}),
-		nemesis.Eviction.Name:      r.configure(setting{"maxmemory-policy", "allkeys-random", "noeviction"}, setting{"maxmemory", "1", "0"}),
-		nemesis.ClockBack.Name:     r.stepBack,
-		nemesis.ClockForward.Name:  r.stepForward,
-		nemesis.FailoverBlind.Name: r.failover,
-	}
 }
 
 // How much of a fault is the most.
@@ -115,112 +96,30 @@ func (r *run) stepClientClock(f nemesis.Fault) (string, func() error, error) {
 
 func (r *run) breakNetwork(begin func(*redistest.Proxy, nemesis.Fault)) nemesis.Action {
 	return func(f nemesis.Fault) (string, func() error, error) {
-		proxy := r.proxies()[f.Worker-1]
-		begin(proxy, f)
+		proxies := some(r.backend.proxies(f.Worker), f)
+		for _, proxy := range proxies {
+			begin(proxy, f)
+		}
 		heal := func() error {
-			proxy.Heal()
+			for _, proxy := range proxies {
+				proxy.Heal()
+			}
 			return nil
 		}
 		return "network of " + workerName(f.Worker), heal, nil
 	}
 }
 
-// loseReply loses the reply to a statement about a lock. On a connection that
-// leads to the server itself the statement has been given a name before.
-func (r *run) loseReply(p *redistest.Proxy, f nemesis.Fault) {
-	switch {
-	case r.postgres == nil:
-		p.DropRepliesTo("lock:")
-	case pooled(f.Worker):
-		p.DropRepliesTo("holdfast_lease")
-	default:
-		p.DropRepliesTo("stmtcache_")
-	}
+// some returns those of a worker's proxies that a fault is of: how many and which
+// is as its size has it.
+func some(proxies []*redistest.Proxy, f nemesis.Fault) []*redistest.Proxy {
+	n, first := pick(len(proxies), f)
+	return slices.Concat(proxies[first:], proxies[:first])[:1+n]
 }
 
-// proxies are those of the workers.
-func (r *run) proxies() []*redistest.Proxy {
-	if r.postgres != nil {
-		return r.postgres.proxies
-	}
-	return r.servers.proxies
-}
-
-func (r *run) stopServer(nemesis.Fault) (func() error, error) {
-	server := r.servers.primary
-	server.Pause()
-	return func() error {
-		server.Resume()
-		return nil
-	}, nil
-}
-
-// killServer crashes the server, whose data is on disk.
-func (r *run) killServer(nemesis.Fault) (func() error, error) {
-	server := r.servers.primary
-	server.Kill()
-	return func() error { return server.Restart(true) }, nil
-}
-
-func (r *run) restart(keepData bool) func(nemesis.Fault) (func() error, error) {
-	return func(nemesis.Fault) (func() error, error) {
-		server := r.servers.primary
-		server.End()
-		return func() error { return server.Restart(keepData) }, nil
-	}
-}
-
-func (r *run) command(args ...string) func(nemesis.Fault) (func() error, error) {
-	return func(nemesis.Fault) (func() error, error) {
-		return nil, r.servers.primary.Do(args...).Error()
-	}
-}
-
-// setting is one of the server, how it is broken and how it is right.
-type setting struct{ name, broken, right string }
-
-func (r *run) configure(settings ...setting) func(nemesis.Fault) (func() error, error) {
-	return func(nemesis.Fault) (func() error, error) {
-		for _, s := range settings {
-			if err := r.servers.primary.Do("CONFIG", "SET", s.name, s.broken).Error(); err != nil {
-				return nil, err
-			}
-		}
-		return func() error {
-			for _, s := range settings {
-				if err := r.servers.primary.Do("CONFIG", "SET", s.name, s.right).Error(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
-	}
-}
-
-// stepBack sets the servers' clock back by as much as the fault lasts: once it is
-// over, the clock shows a time again that it has not shown before.
-func (r *run) stepBack(f nemesis.Fault) (func() error, error) {
-	return func() error { return nil }, r.stepClock(-f.For)
-}
-
-// stepForward sets the servers' clock forward, for good: leases end early.
-func (r *run) stepForward(f nemesis.Fault) (func() error, error) {
-	return nil, r.stepClock(scale(f, r.options.ttl/4, 4*r.options.ttl))
-}
-
-func (r *run) stepClock(by time.Duration) error {
-	if r.postgres != nil {
-		return r.postgres.stepClock(by)
-	}
-	return r.servers.stepClock(by)
-}
-
-// failover cuts the replica off, lets the primary go on alone, and promotes the
-// replica, which has not heard of the latest locks.
-func (r *run) failover(nemesis.Fault) (func() error, error) {
-	if err := r.servers.inSync(); err != nil {
-		return nil, err
-	}
-	r.servers.link.Drop()
-	return r.servers.promote, nil
+// pick returns two numbers below n that a fault's size stands for, which have
+// nothing to do with one another, nor with how far the fault goes.
+func pick(n int, f nemesis.Fault) (a, b int) {
+	const one, other = 1e4, 1e7
+	return int(f.Size*one) % n, int(f.Size*other) % n
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfastlock/holdfast"
 	"github.com/holdfastlock/holdfast/once"
-	"github.com/holdfastlock/holdfast/open"
 	"github.com/holdfastlock/holdfast/torture/history"
 	"github.com/holdfastlock/holdfast/torture/worker"
 )
@@ -31,7 +30,7 @@ type grant struct {
 }
 
 func openHoldfast(ctx context.Context, settings worker.Settings) (worker.Locker, error) {
-	store, closer, err := open.Store(ctx, settings.Store, open.Options{})
+	store, closer, err := openStore(ctx, settings)
 	if err != nil {
 		return nil, err
 	}

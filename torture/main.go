@@ -5,6 +5,7 @@
 //	go run ./torture -for 120s
 //	go run ./torture -faults list
 //	go run ./torture -store postgres -for 120s
+//	go run ./torture -store sentinel -for 120s
 //
 // The same seed makes the same faults at the same times; what clients are doing
 // then is chance. Faults come in storms with a calm after each. Those by which a
@@ -18,6 +19,14 @@
 // registers and a queue of jobs in the database, in transactions of their own: a
 // register is read and written under pgstore.Guard, or with a fence, or with
 // neither, which is the control; the jobs are taken by pgstore.Claim.
+//
+// There are more servers of Redis with -store sentinel (three, and three
+// sentinels), cluster (three primaries with a replica each), and quorum (five that
+// know nothing of one another, whose clocks differ). A promotion may lose the
+// latest grants: that two hold a name counts as a documented loss only if the older
+// of them asked for it before the old primary was gone, and the younger was granted
+// it after the new one took over. The quorum has to keep its promises while a
+// minority is away or abstains, and when a majority stands still or crashes.
 //
 // It exits with 0 if nothing was violated, 1 if something was, and 2 if the run
 // itself failed and says nothing about holdfast.

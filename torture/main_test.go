@@ -214,9 +214,10 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 }
 
 func TestEveryKindOfFaultIsListedAndHasItsAction(t *testing.T) {
-	for _, store := range []string{"redis", "postgres"} {
+	for _, store := range storeKinds {
 		_, out, _ := say(t, t.Context(), "-faults", "list", "-store", store)
-		actions := (&run{options: options{store: store}}).actions()
+		r := &run{backend: newBackend(options{store: store}, "", nil)}
+		actions := r.actions()
 		kinds := nemesis.Of(store)
 		for _, kind := range kinds {
 			if !strings.Contains(out, kind.Name) || actions[kind.Name] == nil {

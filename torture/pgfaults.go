@@ -12,25 +12,25 @@ import (
 	"github.com/holdfastlock/holdfast/torture/nemesis"
 )
 
-// postgresActions are what each kind of fault does to a Postgres server.
-func (r *run) postgresActions() map[string]func(nemesis.Fault) (func() error, error) {
-	return map[string]func(nemesis.Fault) (func() error, error){
-		nemesis.ServerStop.Name:    r.stopPostgres,
-		nemesis.ServerKill.Name:    r.killPostgres,
-		nemesis.Restart.Name:       r.restartPostgres,
-		nemesis.BackendStop.Name:   r.stopBackend,
-		nemesis.KillBackends.Name:  r.endConnections("true"),
-		nemesis.KillListeners.Name: r.endConnections("query LIKE 'LISTEN%'"),
-		nemesis.PoolerRestart.Name: r.restartPooler,
-		nemesis.ClockBack.Name:     r.stepBack,
-		nemesis.ClockForward.Name:  r.stepForward,
-		nemesis.FailoverSync.Name:  r.promoteStandby(true),
-		nemesis.FailoverAsync.Name: r.promoteStandby(false),
+// actions implements backend.
+func (p *postgres) actions() map[string]serverAction {
+	return map[string]serverAction{
+		nemesis.ServerStop.Name:    p.stopPrimary,
+		nemesis.ServerKill.Name:    p.killPrimary,
+		nemesis.Restart.Name:       p.restartPrimary,
+		nemesis.BackendStop.Name:   p.stopBackend,
+		nemesis.KillBackends.Name:  p.endConnections("true"),
+		nemesis.KillListeners.Name: p.endConnections("query LIKE 'LISTEN%'"),
+		nemesis.PoolerRestart.Name: p.restartPooler,
+		nemesis.ClockBack.Name:     p.stepBack,
+		nemesis.ClockForward.Name:  p.stepForward,
+		nemesis.FailoverSync.Name:  p.promoteStandby(true),
+		nemesis.FailoverAsync.Name: p.promoteStandby(false),
 	}
 }
 
-func (r *run) stopPostgres(nemesis.Fault) (func() error, error) {
-	server := r.postgres.primary
+func (p *postgres) stopPrimary(nemesis.Fault) (func() error, error) {
+	server := p.primary
 	server.Pause()
 	return func() error {
 		server.Resume()
@@ -38,30 +38,30 @@ func (r *run) stopPostgres(nemesis.Fault) (func() error, error) {
 	}, nil
 }
 
-// killPostgres crashes the server, whose data is on disk.
-func (r *run) killPostgres(nemesis.Fault) (func() error, error) {
-	r.postgres.primary.Kill()
-	return r.startAgain, nil
+// killPrimary crashes the server, whose data is on disk.
+func (p *postgres) killPrimary(nemesis.Fault) (func() error, error) {
+	p.primary.Kill()
+	return p.startAgain, nil
 }
 
-func (r *run) restartPostgres(nemesis.Fault) (func() error, error) {
-	r.postgres.primary.End()
-	return r.startAgain, nil
+func (p *postgres) restartPrimary(nemesis.Fault) (func() error, error) {
+	p.primary.End()
+	return p.startAgain, nil
 }
 
-func (r *run) startAgain() error {
-	if err := r.postgres.primary.Restart(); err != nil {
+func (p *postgres) startAgain() error {
+	if err := p.primary.Restart(); err != nil {
 		return err
 	}
-	return r.postgres.inSync()
+	return p.inSync()
 }
 
 // ofClients are the connections of the workers.
 const ofClients = " FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() "
 
 // stopBackend stops the process of one connection.
-func (r *run) stopBackend(nemesis.Fault) (func() error, error) {
-	text, err := r.postgres.primary.Value(pgtest.User,
+func (p *postgres) stopBackend(nemesis.Fault) (func() error, error) {
+	text, err := p.primary.Value(pgtest.User,
 		"SELECT pid::text"+ofClients+"ORDER BY state LIKE 'idle in transaction%' DESC, random() LIMIT 1")
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil // nobody is connected
@@ -82,28 +82,36 @@ func (r *run) stopBackend(nemesis.Fault) (func() error, error) {
 	return func() error { return signal(syscall.SIGCONT) }, signal(syscall.SIGSTOP)
 }
 
-func (r *run) endConnections(which string) func(nemesis.Fault) (func() error, error) {
+func (p *postgres) endConnections(which string) serverAction {
 	return func(nemesis.Fault) (func() error, error) {
-		_, err := r.postgres.primary.Value(pgtest.User, "SELECT count(pg_terminate_backend(pid))::text"+ofClients+"AND "+which)
+		_, err := p.primary.Value(pgtest.User, "SELECT count(pg_terminate_backend(pid))::text"+ofClients+"AND "+which)
 		return nil, err
 	}
 }
 
-func (r *run) restartPooler(nemesis.Fault) (func() error, error) {
-	r.postgres.pooler.Kill()
-	return r.postgres.pooler.Restart, nil
+func (p *postgres) restartPooler(nemesis.Fault) (func() error, error) {
+	p.pooler.Kill()
+	return p.pooler.Restart, nil
 }
 
 // promoteStandby cuts the standby off, lets the primary go on, and promotes the
 // standby. If the primary waits for it, no commit is answered meanwhile.
-func (r *run) promoteStandby(synchronous bool) func(nemesis.Fault) (func() error, error) {
+func (p *postgres) promoteStandby(synchronous bool) serverAction {
 	return func(nemesis.Fault) (func() error, error) {
 		if !synchronous {
-			if err := waitFor(r.postgres.primary, ""); err != nil {
+			if err := waitFor(p.primary, ""); err != nil {
 				return nil, err
 			}
 		}
-		r.postgres.link.Drop()
-		return r.postgres.promote, nil
+		p.link.Drop()
+		return p.promote, nil
 	}
+}
+
+func (p *postgres) stepBack(f nemesis.Fault) (func() error, error) {
+	return stepBack(p.stepClock, f)
+}
+
+func (p *postgres) stepForward(f nemesis.Fault) (func() error, error) {
+	return nil, p.stepClock(scale(f, p.options.ttl/4, 4*p.options.ttl))
 }

@@ -25,8 +25,9 @@ func (o options) rulesOfPostgres(rules *check.Rules) {
 	rules.Recovery += transactionLimit * o.ttl
 }
 
-func (r *run) postgresLocks() (map[string]string, error) {
-	store, err := pgstore.Open(r.postgres.primary.URL(pgtest.User), pgstore.Config{})
+// locks implements backend.
+func (p *postgres) locks() (map[string]string, error) {
+	store, err := pgstore.Open(p.primary.URL(pgtest.User), pgstore.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +35,13 @@ func (r *run) postgresLocks() (map[string]string, error) {
 	return listed(store)
 }
 
+// places implements backend: nobody has one in a table.
+func (p *postgres) places(map[string]bool) (map[string]string, error) { return nil, nil }
+
 // readTables adds what was decided of the resources in the store, and does the
 // jobs that are left.
-func (r *run) readTables(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, r.postgres.primary.URL(pgtest.User))
+func (r *run) readTables(ctx context.Context, primary *pgtest.Process) error {
+	conn, err := pgx.Connect(ctx, primary.URL(pgtest.User))
 	if err != nil {
 		return err
 	}
@@ -53,7 +57,7 @@ func (r *run) readTables(ctx context.Context) error {
 }
 
 // theRest is who does the jobs that are left.
-const theRest = "nemesis"
+const theRest = nemesis.Process
 
 // doTheRest returns those that nobody has done by the deadline: the workers have
 // ended, and can claim none after that.

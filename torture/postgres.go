@@ -14,49 +14,49 @@ import (
 // Each worker has a proxy of its own, to the primary if its number is odd, and to
 // the pooler if it is even.
 type postgres struct {
+	options          options
 	primary, standby *pgtest.Process
 	link             *redistest.Proxy // how the standby reaches the primary
 	pooler           *pgtest.Pooler
-	proxies          []*redistest.Proxy // of worker 1, 2, …
+	ways             []*redistest.Proxy // of worker 1, 2, …
 }
 
 // transactionLimit is how many TTLs a transaction may be idle: a worker that is
 // stopped in one keeps its rows for as long.
 const transactionLimit = 3
 
-// startPostgres runs the servers. What was started is to be closed also after an
-// error.
-func startPostgres(o options) (p *postgres, err error) {
-	p = &postgres{}
+// start implements backend.
+func (p *postgres) start() (err error) {
+	o := p.options
 	bin, err := pgtest.FindBinaries()
 	if err != nil {
-		return p, err
+		return err
 	}
 	pooler, err := pgtest.FindPooler()
 	if err != nil {
-		return p, err
+		return err
 	}
 	limit := fmt.Sprintf("idle_in_transaction_session_timeout=%dms", (transactionLimit * o.ttl).Milliseconds())
 	if p.primary, err = pgtest.Launch(bin, pgtest.Options{Sync: true, Settings: []string{limit}}); err != nil {
-		return p, err
+		return err
 	}
 	if err = p.primary.Exec(pgtest.User, clockSchema+pgstore.Schema()+o.resources()); err != nil {
-		return p, err
+		return err
 	}
 	if p.link, err = redistest.OpenProxy(p.primary.Addr()); err != nil {
-		return p, err
+		return err
 	}
 	if p.pooler, err = pgtest.LaunchPooler(pooler, p.primary); err != nil {
-		return p, err
+		return err
 	}
 	for n := range o.workers {
 		proxy, err := redistest.OpenProxy(p.addressFor(n + 1))
 		if err != nil {
-			return p, err
+			return err
 		}
-		p.proxies = append(p.proxies, proxy)
+		p.ways = append(p.ways, proxy)
 	}
-	return p, p.addStandby()
+	return p.addStandby()
 }
 
 // pooled says whether worker n goes through the pooler.
@@ -69,9 +69,21 @@ func (p *postgres) addressFor(n int) string {
 	return p.primary.Addr()
 }
 
-// url returns where worker n finds the database.
-func (p *postgres) url(n int) string {
-	return "postgres://" + pgtest.User + "@" + p.proxies[n-1].Addr() + "/" + pgtest.User + "?sslmode=disable"
+// store implements backend.
+func (p *postgres) store(n int) (string, map[string]string) {
+	return "postgres://" + pgtest.User + "@" + p.ways[n-1].Addr() + "/" + pgtest.User + "?sslmode=disable", nil
+}
+
+// proxies implements backend.
+func (p *postgres) proxies(n int) []*redistest.Proxy { return p.ways[n-1 : n] }
+
+// aboutLocks implements backend. On a connection that leads to the server itself the
+// statement has been given a name before.
+func (p *postgres) aboutLocks(n int) string {
+	if pooled(n) {
+		return "holdfast_lease"
+	}
+	return "stmtcache_"
 }
 
 // addStandby makes a standby, and has the primary wait for it from then on.
@@ -125,7 +137,7 @@ func (p *postgres) promote() error {
 	if err := p.pooler.Follow(p.primary); err != nil {
 		return err
 	}
-	for n, proxy := range p.proxies {
+	for n, proxy := range p.ways {
 		proxy.Retarget(p.addressFor(n + 1))
 	}
 	old.Kill()
@@ -147,14 +159,14 @@ func (p *postgres) stepClock(by time.Duration) error {
 	return p.primary.Exec(pgtest.User, fmt.Sprintf("UPDATE clock.step SET moved = moved + interval '%d microseconds'", by.Microseconds()))
 }
 
-// version returns that of the server.
-func (p *postgres) version() string {
+// versions implements backend.
+func (p *postgres) versions() map[string]string {
 	version, _ := p.primary.Value(pgtest.User, "SHOW server_version") // without: unknown
-	return version
+	return map[string]string{"postgres": version}
 }
 
 func (p *postgres) close() {
-	for _, proxy := range p.proxies {
+	for _, proxy := range p.ways {
 		proxy.Close()
 	}
 	if p.pooler != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,13 +24,13 @@ import (
 type options struct {
 	length  time.Duration
 	seed    uint64
-	store   string // redis, postgres or local
+	store   string // one of storeKinds
 	kinds   []nemesis.Kind
 	worker  string // path; empty means to build it
 	workers int
 	clients int // of each worker
 	ttl     time.Duration
-	// parameters are what follows the ? of a server's URL; may be empty.
+	// parameters are what follows the ? of a URL of Redis; may be empty.
 	parameters string
 	// fenceless is for workers of another library; see check.Rules.
 	fenceless bool
@@ -46,6 +47,15 @@ var allNames = worker.Names{
 	Registers: []string{"x", "y"}, Jobs: []string{"job", "every"},
 }
 
+// namesOf are those that a store is fit for: a quorum keeps no record of slots.
+func namesOf(store string) worker.Names {
+	names := allNames
+	if store == "quorum" {
+		names.Jobs = nil
+	}
+	return names
+}
+
 // storeTimeout is how long a worker's call goes on trying, for a TTL of a
 // second.
 const storeTimeout = 2 * time.Second
@@ -57,12 +67,23 @@ func (o options) storeTimeout() time.Duration {
 // ownTTL is long, unless the store loses data: a lock can then be left taken until
 // its TTL is over because its release was forgotten.
 func (o options) ownTTL() time.Duration {
+	if o.store == "quorum" {
+		return o.ttl // for so long a server that was restarted abstains
+	}
 	for _, kind := range o.kinds {
 		if kind.Loss {
 			return o.ttl
 		}
 	}
 	return 30 * o.ttl
+}
+
+// url adds the parameters to a URL of Redis.
+func (o options) url(base string) string {
+	if o.parameters == "" {
+		return base
+	}
+	return base + "?" + o.parameters
 }
 
 // rules are what the checkers must know of the run.
@@ -98,8 +119,7 @@ type run struct {
 	options   options
 	dir       string
 	resources *resource.Server
-	servers   *servers  // nil for another store than Redis
-	postgres  *postgres // nil for another store than Postgres
+	backend   backend // nil for a store without servers
 	workers   []*process
 	// readers has the number of a worker that has just read a resource, if
 	// anybody wants to know.
@@ -123,6 +143,7 @@ func torture(ctx context.Context, o options) (result, error) {
 	}
 	defer os.RemoveAll(dir)
 	r := &run{options: o, dir: dir, readers: make(chan int)}
+	r.backend = newBackend(o, dir, r.add)
 	defer r.close()
 	if err := r.setUp(); err != nil {
 		return result{}, err
@@ -133,8 +154,8 @@ func torture(ctx context.Context, o options) (result, error) {
 	if err := r.survey(); err != nil {
 		return result{}, err
 	}
-	if r.postgres != nil {
-		if err := r.readTables(ctx); err != nil {
+	if p, ok := r.backend.(*postgres); ok {
+		if err := r.readTables(ctx, p.primary); err != nil {
 			return result{}, err
 		}
 	}
@@ -171,12 +192,8 @@ func (r *run) history() []history.Event {
 // versions are those of what took part.
 func (r *run) versions() map[string]string {
 	versions := map[string]string{"go": runtime.Version()}
-	if r.servers != nil {
-		name, version := r.servers.version()
-		versions[name] = version
-	}
-	if r.postgres != nil {
-		versions["postgres"] = r.postgres.version()
+	if r.backend != nil {
+		maps.Copy(versions, r.backend.versions())
 	}
 	return versions
 }
@@ -192,14 +209,10 @@ func (r *run) setUp() (err error) {
 	if r.resources, err = resource.Listen(r.socket(), r.add); err != nil {
 		return err
 	}
-	switch r.options.store {
-	case "redis":
-		r.servers, err = startServers(r.dir, r.options.workers)
-	case "postgres":
-		r.postgres, err = startPostgres(r.options)
-	}
-	if err != nil {
-		return err
+	if r.backend != nil {
+		if err := r.backend.start(); err != nil {
+			return err
+		}
 	}
 	for n := 1; n <= r.options.workers; n++ {
 		w, err := r.newWorker(n)
@@ -216,19 +229,14 @@ func (r *run) socket() string { return filepath.Join(r.dir, "resources") }
 func (r *run) newWorker(n int) (*process, error) {
 	clock, err := clockshim.Create(filepath.Join(r.dir, fmt.Sprintf("w%d.clock", n)))
 	store := "sqlite://" + filepath.Join(r.dir, "locks.db")
-	switch {
-	case r.servers != nil:
-		store = r.servers.url(n)
-		if r.options.parameters != "" {
-			store += "?" + r.options.parameters
-		}
-	case r.postgres != nil:
-		store = r.postgres.url(n)
+	var networks map[string]string
+	if r.backend != nil {
+		store, networks = r.backend.store(n)
 	}
 	return &process{
 		binary: r.options.worker, number: n, clock: clock, record: r.heardFrom(n),
 		settings: worker.Settings{
-			Store: store, Resource: r.socket(), Clients: r.options.clients,
+			Store: store, Networks: networks, Resource: r.socket(), Clients: r.options.clients,
 			TTL: r.options.ttl, OwnTTL: r.options.ownTTL(), StoreTimeout: r.options.storeTimeout(),
 			Seed:  r.options.seed<<16 + uint64(n),
 			Names: r.options.names,
@@ -309,11 +317,8 @@ func (r *run) close() {
 	for _, w := range r.workers {
 		w.close()
 	}
-	if r.servers != nil {
-		r.servers.close()
-	}
-	if r.postgres != nil {
-		r.postgres.close()
+	if r.backend != nil {
+		r.backend.close()
 	}
 	if r.resources != nil {
 		r.resources.Close()

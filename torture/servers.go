@@ -16,54 +16,54 @@ import (
 // servers are a primary and a replica that has its data a moment later. Each
 // worker reaches the primary through a proxy of its own.
 type servers struct {
+	options          options
+	dir              string
 	primary, replica *redistest.Process
 	// link is how the replica reaches the primary.
-	link    *redistest.Proxy
-	proxies []*redistest.Proxy // of worker 1, 2, …
-	clock   clockshim.File     // of both servers
-	offset  time.Duration      // of that clock
+	link   *redistest.Proxy
+	ways   []*redistest.Proxy // of worker 1, 2, …
+	clock  clockshim.File     // of both servers
+	offset time.Duration      // of that clock
 }
 
-// startServers runs two servers whose clock can be stepped. What was started
-// is to be closed also after an error.
-func startServers(dir string, workers int) (s *servers, err error) {
-	s = &servers{}
+// start implements backend. The servers have a clock that can be stepped.
+func (s *servers) start() (err error) {
 	binary, err := redistest.FindBinary()
 	if err != nil {
-		return s, err
+		return err
 	}
-	library, err := clockshim.Build(dir)
+	library, err := clockshim.Build(s.dir)
 	if err != nil {
-		return s, err
+		return err
 	}
-	if s.clock, err = clockshim.Create(filepath.Join(dir, "server.clock")); err != nil {
-		return s, err
+	if s.clock, err = clockshim.Create(filepath.Join(s.dir, "server.clock")); err != nil {
+		return err
 	}
 	options := redistest.Options{
 		AppendOnly: true,
 		Env:        s.clock.Env(library),
 		Args:       []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "60"},
 	}
-	if s.primary, err = launch(binary, filepath.Join(dir, "server1"), options); err != nil {
-		return s, err
+	if s.primary, err = launch(binary, filepath.Join(s.dir, "server1"), options); err != nil {
+		return err
 	}
-	if s.replica, err = launch(binary, filepath.Join(dir, "server2"), options); err != nil {
-		return s, err
+	if s.replica, err = launch(binary, filepath.Join(s.dir, "server2"), options); err != nil {
+		return err
 	}
 	if s.link, err = redistest.OpenProxy(s.primary.Addr()); err != nil {
-		return s, err
+		return err
 	}
-	for range workers {
+	for range s.options.workers {
 		proxy, err := redistest.OpenProxy(s.primary.Addr())
 		if err != nil {
-			return s, err
+			return err
 		}
-		s.proxies = append(s.proxies, proxy)
+		s.ways = append(s.ways, proxy)
 	}
 	if err := s.follow(s.replica); err != nil {
-		return s, err
+		return err
 	}
-	return s, s.inSync()
+	return s.inSync()
 }
 
 func launch(binary, dir string, options redistest.Options) (*redistest.Process, error) {
@@ -82,8 +82,27 @@ func (s *servers) follow(replica *redistest.Process) error {
 	return replica.Do("REPLICAOF", host, port).Error()
 }
 
-// url returns where worker n finds the primary.
-func (s *servers) url(n int) string { return "redis://" + s.proxies[n-1].Addr() }
+// store implements backend.
+func (s *servers) store(n int) (string, map[string]string) {
+	return s.options.url("redis://" + s.ways[n-1].Addr()), nil
+}
+
+// proxies implements backend.
+func (s *servers) proxies(n int) []*redistest.Proxy { return s.ways[n-1 : n] }
+
+// aboutLocks implements backend.
+func (s *servers) aboutLocks(int) string { return prefix }
+
+// locks implements backend.
+func (s *servers) locks() (map[string]string, error) { return locksOf(s.primary) }
+
+// places implements backend.
+func (s *servers) places(killed map[string]bool) (map[string]string, error) {
+	return placesOf(killed, s.primary)
+}
+
+// versions implements backend.
+func (s *servers) versions() map[string]string { return versionsOf(s.primary) }
 
 // inSync waits until the replica has the primary's data.
 func (s *servers) inSync() error {
@@ -108,7 +127,7 @@ const (
 // the old primary when it returns.
 func (s *servers) promote() error {
 	s.primary, s.replica = s.replica, s.primary
-	for _, proxy := range s.proxies {
+	for _, proxy := range s.ways {
 		proxy.Retarget(s.primary.Addr())
 	}
 	if err := s.primary.Do("REPLICAOF", "NO", "ONE").Error(); err != nil {
@@ -119,20 +138,6 @@ func (s *servers) promote() error {
 	return s.follow(s.replica)
 }
 
-// version returns what the primary is and its version.
-func (s *servers) version() (name, version string) {
-	info, _ := s.primary.Do("INFO", "server").ToString() // without: unknown
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[key] = value
-	}
-	if version := fields["valkey_version"]; version != "" {
-		return "valkey", version
-	}
-	return "redis", fields["redis_version"]
-}
-
 // stepClock moves the clock of both servers.
 func (s *servers) stepClock(by time.Duration) error {
 	s.offset += by
@@ -140,7 +145,7 @@ func (s *servers) stepClock(by time.Duration) error {
 }
 
 func (s *servers) close() {
-	for _, proxy := range s.proxies {
+	for _, proxy := range s.ways {
 		proxy.Close()
 	}
 	if s.link != nil {

@@ -12,14 +12,15 @@ import (
 	"github.com/holdfastlock/holdfast/torture/nemesis"
 )
 
-// serve starts servers as a run does.
-func serve(t *testing.T) *run {
+// serve starts the servers of a store as a run does.
+func serve(t *testing.T, store string) *run {
 	t.Helper()
 	redistest.Binary(t)
-	r := &run{options: options{ttl: time.Second}, dir: t.TempDir()}
+	o := options{store: store, ttl: time.Second, workers: 1, names: allNames}
+	r := &run{options: o, dir: t.TempDir()}
+	r.backend = newBackend(o, r.dir, r.add)
 	t.Cleanup(r.close)
-	var err error
-	if r.servers, err = startServers(r.dir, 1); err != nil {
+	if err := r.backend.start(); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -29,7 +30,7 @@ func serve(t *testing.T) *run {
 func client(t *testing.T, r *run, args ...string) rueidis.RedisResult {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{r.servers.proxies[0].Addr()}, ForceSingleClient: true, DisableCache: true,
+		InitAddress: []string{r.backend.proxies(1)[0].Addr()}, ForceSingleClient: true, DisableCache: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,21 +55,22 @@ func begin(t *testing.T, r *run, kind nemesis.Kind, size float64) (heal func()) 
 }
 
 func TestAReplicaThatLaggedHasNotHeardOfTheLatest(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
+	s := r.backend.(*servers)
 	for _, key := range []string{"there", "back"} { // of its own each time: what was a primary may have another's yet
 		if err := client(t, r, "SET", key, "1").Error(); err != nil {
 			t.Fatal(err)
 		}
 		for replicated := int64(0); replicated == 0; time.Sleep(syncPoll) {
-			replicated, _ = r.servers.replica.Do("EXISTS", key).AsInt64()
+			replicated, _ = s.replica.Do("EXISTS", key).AsInt64()
 		}
-		old := r.servers.primary
+		old := s.primary
 		heal := begin(t, r, nemesis.FailoverBlind, 0)
 		if err := client(t, r, "SET", "late", "1").Error(); err != nil {
 			t.Fatal(err)
 		}
 		heal()
-		if r.servers.primary == old {
+		if s.primary == old {
 			t.Error("the primary is the same")
 		}
 		early, late := client(t, r, "DEL", key), client(t, r, "DEL", "late")
@@ -82,7 +84,7 @@ func TestAReplicaThatLaggedHasNotHeardOfTheLatest(t *testing.T) {
 }
 
 func TestServersKeepOrLoseTheirDataAsTheFaultHasIt(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
 	for _, c := range []struct {
 		kind nemesis.Kind
 		kept bool
@@ -111,7 +113,7 @@ func TestServersKeepOrLoseTheirDataAsTheFaultHasIt(t *testing.T) {
 }
 
 func TestWithFullMemoryNothingIsWritten(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
 	heal := begin(t, r, nemesis.FullMemory, 0)
 	if err := client(t, r, "SET", "k", "v").Error(); err == nil {
 		t.Error("SET succeeds")
@@ -123,7 +125,7 @@ func TestWithFullMemoryNothingIsWritten(t *testing.T) {
 }
 
 func TestALockThatIsLeftIsFoundAndNothingElse(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
 	r.options.ttl = 100 * time.Millisecond
 	r.add(history.Event{Kind: history.Fault, Fault: nemesis.Kill.Name, Name: "w2.1"})
 	for _, key := range []string{"lock:left", "lock:~f:{lock:left}", "lock:own/w2.1/3", "other"} {
@@ -140,7 +142,7 @@ func TestALockThatIsLeftIsFoundAndNothingElse(t *testing.T) {
 }
 
 func TestAPlaceThatIsLeftInAQueueIsFoundUnlessItsWorkerWasKilled(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
 	r.options.ttl = 100 * time.Millisecond
 	r.add(history.Event{Kind: history.Fault, Fault: nemesis.Kill.Name, Name: "w2.1"})
 	for queue, owner := range map[string]string{"lock:~q:{lock:a}": "w1.1", "lock:~q:{lock:b}": "w2.1"} {
@@ -157,7 +159,7 @@ func TestAPlaceThatIsLeftInAQueueIsFoundUnlessItsWorkerWasKilled(t *testing.T) {
 }
 
 func TestALockThatEndsInTimeIsNotLeft(t *testing.T) {
-	r := serve(t)
+	r := serve(t, "redis")
 	if err := client(t, r, "SET", "lock:a", "token", "PX", "500").Error(); err != nil {
 		t.Fatal(err)
 	}

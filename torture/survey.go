@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
-	"github.com/holdfastlock/holdfast/redisstore"
 	"github.com/holdfastlock/holdfast/sqlitestore"
 	"github.com/holdfastlock/holdfast/torture/history"
 	"github.com/holdfastlock/holdfast/torture/nemesis"
@@ -42,7 +41,7 @@ func (r *run) survey() error {
 		}
 		if time.Now().After(deadline) {
 			for name, note := range left {
-				r.add(history.Event{At: history.Now(), Kind: history.Left, Process: "nemesis", Name: name, Note: note})
+				r.add(history.Event{At: history.Now(), Kind: history.Left, Process: nemesis.Process, Name: name, Note: note})
 			}
 			return nil
 		}
@@ -68,64 +67,28 @@ func ownerOf(name string) string {
 	return owner
 }
 
-// prefix begins the key of each lock.
-const prefix = redisstore.DefaultPrefix
-
 // locks returns the locks that are held, and by whom.
 func (r *run) locks() (map[string]string, error) {
-	switch {
-	case r.postgres != nil:
-		return r.postgresLocks()
-	case r.servers == nil:
+	if r.backend == nil {
 		return r.localLocks()
 	}
-	keys, err := r.servers.primary.Do("KEYS", prefix+"*").AsStrSlice()
-	if err != nil {
-		return nil, err
-	}
-	left := make(map[string]string)
-	for _, key := range keys {
-		if strings.HasPrefix(key, prefix+"~") {
-			continue
-		}
-		token, err := r.servers.primary.Do("GET", key).ToString()
-		if err == nil { // else it has just ended
-			left[strings.TrimPrefix(key, prefix)] = "held by " + token
-		}
-	}
-	return left, nil
+	return r.backend.locks()
 }
 
 // places returns the places in queues that nobody should have any more. After a
 // failover there may be some that had been given up: the replica had not heard
 // of it.
 func (r *run) places(killed map[string]bool) (map[string]string, error) {
-	if r.servers == nil || r.had(nemesis.FailoverBlind) {
+	if r.backend == nil || slices.ContainsFunc(r.options.kinds, r.promoted) {
 		return nil, nil
 	}
-	queues, err := r.servers.primary.Do("KEYS", prefix+"~q:*").AsStrSlice()
-	if err != nil {
-		return nil, err
-	}
-	left := make(map[string]string)
-	for _, queue := range queues {
-		waiters, err := r.servers.primary.Do("ZRANGE", queue, "0", "-1").AsStrSlice()
-		if err != nil {
-			return nil, err
-		}
-		for _, waiter := range waiters {
-			_, token, _ := strings.Cut(waiter, "\n")
-			if !killed[driver.Holder{Token: token}.Owner()] {
-				left[queue] = "a place for " + token
-			}
-		}
-	}
-	return left, nil
+	return r.backend.places(killed)
 }
 
-// had says whether there was such a fault.
-func (r *run) had(kind nemesis.Kind) bool {
-	return slices.ContainsFunc(r.history(), func(e history.Event) bool {
+// promoted says whether there was such a fault, and a server that may have lagged
+// took over by it.
+func (r *run) promoted(kind nemesis.Kind) bool {
+	return kind.Promotes && slices.ContainsFunc(r.history(), func(e history.Event) bool {
 		return e.Kind == history.Fault && e.Fault == kind.Name
 	})
 }

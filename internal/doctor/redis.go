@@ -95,8 +95,8 @@ func examineServer(ctx context.Context, r *report, options redisstore.Options) e
 	if s.cluster {
 		return examineCluster(ctx, r, s)
 	}
-	if len(options.Client.InitAddress) > 1 {
-		r.add(Failure, "cluster", s.address+" belongs to no cluster", "the URL names several servers, of which none has the others' locks",
+	if options.Cluster || len(options.Client.InitAddress) > 1 {
+		r.add(Failure, "cluster", s.address+" belongs to no cluster", "the URL is for a cluster, and here is none",
 			"redis://HOST for one server, quorum+redis://HOST1,HOST2,HOST3 for several")
 	}
 	return s.examine(ctx, r)

@@ -42,6 +42,12 @@ var losses = map[string]struct {
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 52), granted("w2", 1, 60, 62, 42, 1040),
 		fault(2, "failover", "server", 200, 210), confirmed("w1", 2, 1, 300, 302, 1280),
 	), check.Loss{Fault: "failover", Times: 2, TwoHolders: 1, Overlaps: 1, Longest: 978 * time.Millisecond}, nil},
+	"two holders, across the promotion of a replica": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 300), promoted(1, "failover", 100), granted("w2", 1, 160, 162, 42, 1140),
+	), check.Loss{Fault: "failover", Times: 1, TwoHolders: 1, Overlaps: 1, Longest: 818 * time.Millisecond}, nil},
+	"two holders, before any replica was promoted": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 300), granted("w2", 1, 60, 62, 42, 1040), promoted(1, "failover", 100),
+	), check.Loss{Fault: "failover", Times: 1}, []string{check.Exclusion, check.Linearizability}},
 	"a fence that does not grow": {told(
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 52), released("w1", 2, 1, 60, 62, history.LostLease),
 		granted("w2", 1, 70, 72, 41, 1040),

@@ -95,14 +95,18 @@ func (l *lease) trustedUntil() int64 { return min(l.deadline, l.released(), l.ov
 type fault struct {
 	kind, target string
 	at, heal     int64
-	moment       bool // it had no duration: heal is when its effect has ended
-	loses        bool // leases are forgotten, or end early
+	lossy        int64 // when it began to make a server lose leases, if it does
+	moment       bool  // it had no duration: heal is when its effect has ended
+	loses        bool  // leases are forgotten, or end early
 	clockBack    bool
 	twoHolders   bool // two holders came of it
 }
 
 // covers says whether a part of the fault lies between from and to.
 func (f *fault) covers(from, to int64) bool { return f.at <= to && from <= f.heal }
+
+// losesBetween says whether it may have made a server lose leases then.
+func (f *fault) losesBetween(from, to int64) bool { return f.loses && f.lossy <= to && from <= f.heal }
 
 func read(events []history.Event, rules Rules) *record {
 	r := &record{
@@ -154,14 +158,14 @@ func (r *record) begin(e *history.Event) {
 		}
 		r.grant(id, op, e)
 	case history.Fault:
-		f := &fault{kind: e.Fault, target: e.Name, at: e.At, heal: e.At}
+		f := &fault{kind: e.Fault, target: e.Name, at: e.At, heal: e.At, lossy: e.At}
 		r.faults = append(r.faults, f)
 		r.started[e.Op] = f
 	case history.Accepted, history.Stale:
 		r.decisions = append(r.decisions, e)
 	case history.Left:
 		r.left = append(r.left, e)
-	case history.Extended, history.Lost, history.Ended, history.Heal:
+	case history.Extended, history.Lost, history.Ended, history.Heal, history.Promoted:
 		// see follow
 	}
 }
@@ -190,12 +194,8 @@ func (r *record) follow(e *history.Event) {
 	under := r.held[key{e.Process, e.Lease}]
 	op := r.byKey[key{e.Process, e.Op}]
 	switch {
-	case e.Kind == history.Heal:
-		if f := r.started[e.Op]; f != nil {
-			f.heal = e.At
-			return
-		}
-		r.malformed = append(r.malformed, e)
+	case e.Kind == history.Heal, e.Kind == history.Promoted:
+		r.followFault(e)
 	case e.Kind == history.Extended && l != nil:
 		l.deadline = max(l.deadline, e.Deadline)
 	case (e.Kind == history.Lost || e.Kind == history.Ended) && l != nil:
@@ -206,6 +206,19 @@ func (r *record) follow(e *history.Event) {
 		under.extends = append(under.extends, op)
 	case e.Kind == history.Call && e.Do == history.Release:
 		under.releases = append(under.releases, op)
+	}
+}
+
+// followFault takes an event that says more of a fault.
+func (r *record) followFault(e *history.Event) {
+	f := r.started[e.Op]
+	switch {
+	case f == nil:
+		r.malformed = append(r.malformed, e)
+	case e.Kind == history.Heal:
+		f.heal = e.At
+	default:
+		f.lossy = e.At
 	}
 }
 
@@ -263,7 +276,7 @@ func (r *record) bury() {
 // lose leases, or nil.
 func (r *record) lossBetween(from, to int64) *fault {
 	for _, f := range slices.Backward(r.faults) {
-		if f.loses && f.covers(from, to) {
+		if f.losesBetween(from, to) {
 			return f
 		}
 	}
@@ -286,7 +299,7 @@ func (r *record) lossAmong(first, second *lease) *fault {
 // mayBeBack says whether between from and to a server may have lost a lease in
 // such a way that an older one is there again. What happens in a moment deletes.
 func (r *record) mayBeBack(from, to int64) bool {
-	return slices.ContainsFunc(r.faults, func(f *fault) bool { return f.loses && !f.moment && f.covers(from, to) })
+	return slices.ContainsFunc(r.faults, func(f *fault) bool { return !f.moment && f.losesBetween(from, to) })
 }
 
 // frozen returns for how long between from and to one of the processes was frozen.
@@ -320,7 +333,7 @@ func (r *record) lossIntervals() []interval {
 	var list []interval
 	for _, f := range r.faults {
 		if f.loses {
-			list = append(list, interval{f.at, f.heal})
+			list = append(list, interval{f.lossy, f.heal})
 		}
 	}
 	return list

@@ -87,6 +87,11 @@ func fault(op int64, kind, target string, at, healed int64) story {
 	return s
 }
 
+// promoted says that until at another server had not taken over by the fault.
+func promoted(op int64, kind string, at int64) story {
+	return story{event(at, history.Promoted, "nemesis", op, history.Event{Fault: kind})}
+}
+
 // wrote is a write to resource "r" that was answered 2 ms later.
 func wrote(process string, op, at, fence, based, version int64, guarded bool) story {
 	e := history.Event{Do: history.Write, Name: "r", Fence: fence, Based: based, Value: process, Guarded: guarded}

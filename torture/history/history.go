@@ -34,6 +34,9 @@ const (
 	// without duration, like a kill, has only the first.
 	Fault Kind = "fault"
 	Heal  Kind = "heal"
+	// Promoted says that until then a fault, of the same Process and Op, has not
+	// put another server in a server's place.
+	Promoted Kind = "promoted"
 	// Accepted and Stale are what a guarded or unguarded resource decided of a
 	// write or touch that reached it.
 	Accepted Kind = "accepted"

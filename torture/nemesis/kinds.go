@@ -30,6 +30,9 @@ type Kind struct {
 	// Loss says that the store loses data by it, or ends leases early: two
 	// holders are then a documented loss.
 	Loss bool
+	// Promotes says that a replica takes over that may not have heard of the
+	// latest.
+	Promotes bool
 	// ClockBack says that the server's clock goes back by it.
 	ClockBack bool
 }
@@ -60,7 +63,7 @@ var (
 	FlushAll      = Kind{Name: "FLUSHALL", What: "somebody deletes everything", Lane: Servers, Loss: true}
 	RestartEmpty  = Kind{Name: "restart empty", What: "the server comes back without its data", Lane: Servers, Shortest: ms(10), Longest: ms(500), Loss: true}
 	Eviction      = Kind{Name: "eviction", What: "the server drops keys to free memory", Lane: Servers, Shortest: ms(10), Longest: ms(100), Loss: true}
-	FailoverBlind = Kind{Name: "failover lagging", What: "a replica that has not heard of the latest is promoted", Lane: Servers, Shortest: ms(50), Longest: ms(500), Loss: true}
+	FailoverBlind = Kind{Name: "failover lagging", What: "a replica that has not heard of the latest is promoted", Lane: Servers, Shortest: ms(50), Longest: ms(500), Loss: true, Promotes: true}
 )
 
 // Kinds are all of them.
@@ -72,3 +75,26 @@ var Kinds = []Kind{
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Of returns all kinds that a store can suffer: redis, sentinel, cluster, quorum,
+// postgres or local.
+func Of(store string) (kinds []Kind) {
+	switch store {
+	case "redis":
+		return Kinds
+	case "sentinel":
+		return OfSentinel
+	case "cluster":
+		return OfCluster
+	case "quorum":
+		return OfQuorum
+	case "postgres":
+		return OfPostgres
+	}
+	for _, kind := range Kinds {
+		if kind.Lane == Processes {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}

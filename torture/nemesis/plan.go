@@ -22,6 +22,8 @@ type Fault struct {
 	// Size is between 0 and 1: how far, how much or how many, as the kind has
 	// it.
 	Size float64
+	// Op is its number in the history, when it is carried out.
+	Op int64
 }
 
 // String returns the fault in one line.

@@ -49,7 +49,7 @@ func TestAStoreWithoutServersSuffersInItsProcessesOnly(t *testing.T) {
 }
 
 func TestNoFaultReachesIntoACalm(t *testing.T) {
-	for _, store := range []string{"redis", "postgres"} {
+	for _, store := range []string{"redis", "sentinel", "cluster", "quorum", "postgres"} {
 		s := spec(7, 5*time.Minute)
 		s.Kinds = Of(store)
 		for _, f := range Plan(s) {

@@ -10,7 +10,7 @@ var (
 	KillListeners = Kind{Name: "listeners killed", What: "the server ends all connections that LISTEN", Lane: Servers}
 	PoolerRestart = Kind{Name: "pooler restart", What: "PgBouncer is killed, and started again", Lane: Servers, Shortest: ms(10), Longest: ms(500)}
 	FailoverSync  = Kind{Name: "failover synchronous", What: "the standby is cut off and promoted while the server goes on: it has every commit that was answered", Lane: Servers, Shortest: ms(50), Longest: ms(500), Healing: newStandby}
-	FailoverAsync = Kind{Name: "failover asynchronous", What: "the same when the server does not wait for the standby, which lacks the latest commits", Lane: Servers, Shortest: ms(200), Longest: ms(2000), Healing: newStandby, Loss: true}
+	FailoverAsync = Kind{Name: "failover asynchronous", What: "the same when the server does not wait for the standby, which lacks the latest commits", Lane: Servers, Shortest: ms(200), Longest: ms(2000), Healing: newStandby, Loss: true, Promotes: true}
 )
 
 // newStandby is how long it takes to copy the server after a failover.
@@ -22,20 +22,4 @@ var OfPostgres = []Kind{
 	Delay, BlackHole, Cut, ReplyLost, RequestsLost, RepliesLost,
 	ServerStop, ServerKill, Restart, BackendStop, KillBackends, KillListeners, PoolerRestart, ClockBack, FailoverSync,
 	ClockForward, FailoverAsync,
-}
-
-// Of returns all kinds that a store can suffer: redis, postgres or local.
-func Of(store string) (kinds []Kind) {
-	switch store {
-	case "redis":
-		return Kinds
-	case "postgres":
-		return OfPostgres
-	}
-	for _, kind := range Kinds {
-		if kind.Lane == Processes {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
 }

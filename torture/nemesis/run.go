@@ -15,6 +15,9 @@ import (
 // is nil for a fault of a moment.
 type Action func(f Fault) (target string, heal func() error, err error)
 
+// Process is what the history calls the one who does it.
+const Process = "nemesis"
+
 // Runner carries out plans.
 type Runner struct {
 	// Do has the action of each kind, by its name.
@@ -62,7 +65,8 @@ func (r *Runner) Run(ctx context.Context, start time.Time, plan []Fault) error {
 // one does one fault and heals it. At of a Fault is before its first effect, and
 // that of a Heal after the last.
 func (r *Runner) one(ctx context.Context, f Fault) error {
-	e := history.Event{At: history.Now(), Kind: history.Fault, Process: "nemesis", Op: r.ops.Add(1), Fault: f.Kind.Name, Note: f.String()}
+	f.Op = r.ops.Add(1)
+	e := history.Event{At: history.Now(), Kind: history.Fault, Process: Process, Op: f.Op, Fault: f.Kind.Name, Note: f.String()}
 	target, heal, err := r.Do[f.Kind.Name](f)
 	if err != nil {
 		return err

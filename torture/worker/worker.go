@@ -40,6 +40,10 @@ type Settings struct {
 	Process string
 	// Store is the URL of the store, as package open has it.
 	Store string
+	// Networks says where to connect to for each address that the servers
+	// have among themselves, and tell clients: to a network of the worker's own,
+	// which can be broken. Empty where the store's URL has such addresses.
+	Networks map[string]string
 	// Resource is the path of the resources' socket.
 	Resource string
 	// Seed makes the choices of the clients; how they come to meet is chance.
