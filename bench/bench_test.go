@@ -60,13 +60,36 @@ func TestEveryOperationIsOneRoundTripExceptToLearnWhoHoldsABareName(t *testing.T
 	}
 }
 
+func TestEachQuorumLocksKeysAndOneKeyForMany(t *testing.T) {
+	startTestServer(t) // or skips
+	var r report
+	if err := r.measureQuorum(t.Context(), planOf(t, "-reps", "1", "-duration", "300ms", "-goroutines", "3")); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Quorum) != 4 || len(r.Contended) != 4 {
+		t.Errorf("%d and %d results, want 4 each", len(r.Quorum), len(r.Contended))
+	}
+	for _, o := range r.Quorum {
+		if o.pairs() == 0 || o.overlaps() != 0 {
+			t.Errorf("%s: %+v", o.Library, o.Runs[0])
+		}
+	}
+	for _, c := range r.Contended {
+		if c.Runs[0].Taken == 0 || c.overlaps() != 0 {
+			t.Errorf("%s: %+v", c.Library, c.Runs[0])
+		}
+	}
+}
+
 func TestEveryLibraryLocksAndFreesItsKeysByTwoCommands(t *testing.T) {
 	s := startTestServer(t)
-	results, err := measureOwn(t.Context(), s, planOf(t, "-reps", "1", "-duration", "200ms", "-goroutines", "3"))
+	p := planOf(t, "-reps", "1", "-duration", "200ms", "-goroutines", "3")
+	results, err := measureOwn(t.Context(), s, p, p.onOneServer(), p.goroutines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(libraries) - 2; len(results) != want { // two only matter under contention
+	want := len(libraries) - len(p.chosen(inQuorum)) - 2 // two only matter under contention
+	if len(results) != want {
 		t.Errorf("%d results, want %d", len(results), want)
 	}
 	for _, r := range results {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfastlock/holdfast"
 	"github.com/holdfastlock/holdfast/driver"
-	"github.com/holdfastlock/holdfast/redisstore"
 )
 
 const (
@@ -34,7 +33,7 @@ type commandsResult struct {
 type operations struct {
 	server *server
 	net    *forwarder
-	store  *redisstore.Store
+	store  driver.Store
 	locker *holdfast.Locker
 	leases []*holdfast.Lease // for the releases
 	bare   []*holdfast.Lease

@@ -8,14 +8,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfastlock/holdfast"
+	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/redisstore"
 )
 
-// holdfastLocks is a Locker on a Redis store.
+// holdfastLocks is a Locker on a store.
 type holdfastLocks struct {
-	store   *redisstore.Store
-	locker  *holdfast.Locker
-	options []holdfast.AcquireOption
+	store      driver.Store
+	locker     *holdfast.Locker
+	closeStore func()
+	options    []holdfast.AcquireOption
 }
 
 func openHoldfast(_ context.Context, addr string, ttl time.Duration) (locks, error) {
@@ -39,12 +41,17 @@ func newHoldfast(addr string, config holdfast.Config, options ...holdfast.Acquir
 	if err != nil {
 		return nil, err
 	}
+	return lockOn(store, store.Close, config, options...)
+}
+
+// lockOn closes the store if it fails.
+func lockOn(store driver.Store, closeStore func(), config holdfast.Config, options ...holdfast.AcquireOption) (*holdfastLocks, error) {
 	locker, err := holdfast.New(store, config)
 	if err != nil {
-		store.Close()
+		closeStore()
 		return nil, err
 	}
-	return &holdfastLocks{store: store, locker: locker, options: options}, nil
+	return &holdfastLocks{store: store, locker: locker, closeStore: closeStore, options: options}, nil
 }
 
 func (h *holdfastLocks) Acquire(ctx context.Context, key string) (func(context.Context) error, error) {
@@ -57,7 +64,7 @@ func (h *holdfastLocks) Acquire(ctx context.Context, key string) (func(context.C
 
 func (h *holdfastLocks) Close() {
 	closeLocker(h.locker)
-	h.store.Close()
+	h.closeStore()
 }
 
 func closeLocker(locker *holdfast.Locker) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfastlock/holdfast"
 )
 
 // locks is a library under measurement, connected to a server. It is used by
@@ -21,6 +23,9 @@ type locks interface {
 type library struct {
 	name string
 	peer bool // not holdfast, nor the bare client
+	// quorum says that it locks on all of several servers: its addr has their
+	// addresses, with commas between.
+	quorum bool
 	// outdone says that another peer is always faster: -quick leaves it out.
 	outdone bool
 	// about says in the table's notes how it is set up.
@@ -71,16 +76,32 @@ var libraries = []library{
 		about: "the same on `Client.AutoPipeline()` with its default options",
 	},
 	{
-		name: "redsync-goredis", peer: true, outdone: true, plain: []string{"set"}, open: openRedsyncGoRedis,
+		name: "redsync-goredis", peer: true, outdone: true, plain: []string{"set"}, open: openRedsync(goredisPool),
 		about: "on go-redis with its default pool; its default tries (32, then again) and delay (50 to 250 ms)",
 	},
 	{
-		name: "redsync-rueidis", peer: true, plain: []string{"set"}, open: openRedsyncRueidis,
+		name: "redsync-rueidis", peer: true, plain: []string{"set"}, open: openRedsync(rueidisPool),
 		about: "the same on rueidis with its default options",
 	},
 	{
 		name: "rueidislock", peer: true, prefix: "rueidislock:0:", open: openRueidislock,
 		about: "`KeyMajority` 1 and `NoLoopTracking`, as its README says for one Redis, and `TryNextAfter` 5 s, since calls may hang when its 20 ms pass; told of releases by client-side caching",
+	},
+	{
+		name: "holdfast-quorum", quorum: true, open: openQuorum(),
+		about: "a `quorum.Store` on 5 servers as it comes: two phases, for the fencing token",
+	},
+	{
+		name: "holdfast-quorum-unfenced", quorum: true, plain: []string{"set"}, open: openQuorum(holdfast.WithoutFence()),
+		about: "the same `WithoutFence`: one phase",
+	},
+	{
+		name: "redsync5-goredis", peer: true, quorum: true, plain: []string{"set"}, open: openRedsync(goredisPool),
+		about: "redsync on 5 servers, each by go-redis with its default pool; its default tries and delay",
+	},
+	{
+		name: "redsync5-rueidis", peer: true, quorum: true, plain: []string{"set"}, open: openRedsync(rueidisPool),
+		about: "the same on rueidis with its default options",
 	},
 }
 
@@ -118,9 +139,9 @@ func (p plan) chosen(takesPart func(library) bool) []library {
 	return chosen
 }
 
-// named is for chosen: all peers, and these.
+// named is for chosen: all peers on one server, and these.
 func named(names ...string) func(library) bool {
-	return func(lib library) bool { return lib.peer || slices.Contains(names, lib.name) }
+	return func(lib library) bool { return lib.peer && !lib.quorum || slices.Contains(names, lib.name) }
 }
 
 // only is for chosen: these.

@@ -70,7 +70,7 @@ func (r *report) measure(ctx context.Context, s *server) (err error) {
 		}
 	}
 	if p.wants("own") {
-		if r.Own, err = measureOwn(ctx, s, p); err != nil {
+		if r.Own, err = measureOwn(ctx, s, p, p.onOneServer(), p.goroutinesOr(1, 64, 1024)); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,12 @@ func (r *report) measure(ctx context.Context, s *server) (err error) {
 		}
 	}
 	if p.wants("limit") {
-		r.Limit, err = measureLimit(ctx, s)
+		if r.Limit, err = measureLimit(ctx, s); err != nil {
+			return err
+		}
 	}
-	return err
+	if p.wants("quorum") {
+		return r.measureQuorum(ctx, p)
+	}
+	return nil
 }

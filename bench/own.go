@@ -35,12 +35,16 @@ type contestant struct {
 	locks locks
 }
 
-func measureOwn(ctx context.Context, s *server, p plan) ([]ownResult, error) {
-	var contestants []contestant
-	takesPart := named("holdfast", "holdfast-unfenced", "bare", "bare-unfenced")
+// onOneServer is for chosen: those that the workload own compares.
+func (p plan) onOneServer() func(library) bool {
 	if p.quick {
-		takesPart = named("holdfast", "holdfast-unfenced")
+		return named("holdfast", "holdfast-unfenced")
 	}
+	return named("holdfast", "holdfast-unfenced", "bare", "bare-unfenced")
+}
+
+func measureOwn(ctx context.Context, s *server, p plan, takesPart func(library) bool, levels []int) ([]ownResult, error) {
+	var contestants []contestant
 	for _, lib := range p.chosen(takesPart) {
 		opened, err := lib.open(ctx, s.addr, lockTTL)
 		if err != nil {
@@ -50,7 +54,7 @@ func measureOwn(ctx context.Context, s *server, p plan) ([]ownResult, error) {
 		contestants = append(contestants, contestant{lib, opened})
 	}
 	var results []ownResult
-	for _, goroutines := range p.goroutinesOr(1, 64, 1024) {
+	for _, goroutines := range levels {
 		level, err := measureLevel(ctx, s, contestants, goroutines, p)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -60,28 +61,43 @@ func (r *redislockLocks) Acquire(ctx context.Context, key string) (func(context.
 
 func (r *redislockLocks) Close() { r.close() }
 
-// redsyncLocks is github.com/go-redsync/redsync on one server.
+// redsyncLocks is github.com/go-redsync/redsync on one server or many.
 type redsyncLocks struct {
-	sync  *redsync.Redsync
-	ttl   time.Duration
-	close func()
+	sync    *redsync.Redsync
+	ttl     time.Duration
+	closers []func()
 }
 
-func openRedsyncGoRedis(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+// openRedsync opens redsync on a pool for each server; addresses has one, or
+// many with commas between.
+func openRedsync(pool func(addr string) (redis.Pool, func(), error)) func(context.Context, string, time.Duration) (locks, error) {
+	return func(_ context.Context, addresses string, ttl time.Duration) (locks, error) {
+		all := &redsyncLocks{ttl: ttl}
+		var pools []redis.Pool
+		for _, addr := range strings.Split(addresses, ",") {
+			one, closeOne, err := pool(addr)
+			if err != nil {
+				all.Close()
+				return nil, err
+			}
+			pools, all.closers = append(pools, one), append(all.closers, closeOne)
+		}
+		all.sync = redsync.New(pools...)
+		return all, nil
+	}
+}
+
+func goredisPool(addr string) (redis.Pool, func(), error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
-	return newRedsync(redsyncgoredis.NewPool(client), ttl, func() { client.Close() }), nil
+	return redsyncgoredis.NewPool(client), func() { client.Close() }, nil
 }
 
-func openRedsyncRueidis(_ context.Context, addr string, ttl time.Duration) (locks, error) {
+func rueidisPool(addr string) (redis.Pool, func(), error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newRedsync(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), ttl, client.Close), nil
-}
-
-func newRedsync(pool redis.Pool, ttl time.Duration, closePool func()) locks {
-	return &redsyncLocks{sync: redsync.New(pool), ttl: ttl, close: closePool}
+	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, nil
 }
 
 var errNotReleased = errors.New("redsync: not released")
@@ -111,7 +127,11 @@ func gaveUp(err error) bool {
 	return errors.Is(err, redsync.ErrFailed) || errors.As(err, &taken)
 }
 
-func (r *redsyncLocks) Close() { r.close() }
+func (r *redsyncLocks) Close() {
+	for _, closeOne := range r.closers {
+		closeOne()
+	}
+}
 
 // rueidislockLocks is github.com/redis/rueidis/rueidislock.
 type rueidislockLocks struct{ locker rueidislock.Locker }

@@ -29,7 +29,7 @@ const ratioCount = 11
 func (r *report) ownRatios() []ratio {
 	var all []ratio
 	for _, goroutines := range []int{1, 64, 1024} {
-		best := r.bestOwn(goroutines)
+		best := bestOwn(r.Own, goroutines)
 		name := fmt.Sprint("own", goroutines)
 		if best > 0 {
 			all = r.ownRatio(all, name, "holdfast-unfenced", goroutines, best)
@@ -52,8 +52,8 @@ func (r *report) ownRatio(all []ratio, name, library string, goroutines int, bes
 }
 
 // bestOwn returns the pairs a second of the best peer; 0 if there is none.
-func (r *report) bestOwn(goroutines int) (best float64) {
-	for _, o := range r.Own {
+func bestOwn(results []ownResult, goroutines int) (best float64) {
+	for _, o := range results {
 		if o.Peer && o.Goroutines == goroutines {
 			best = max(best, o.pairs())
 		}

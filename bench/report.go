@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ type report struct {
 	Contended []contendedResult `json:",omitempty"`
 	Keepalive []keptResult      `json:",omitempty"`
 	Limit     []limitResult     `json:",omitempty"`
+	Quorum    []ownResult       `json:",omitempty"`
 	Ratios    []ratio           `json:",omitempty"`
 
 	plan plan
@@ -34,7 +36,7 @@ func (r *report) print(out io.Writer) error {
 // sound returns an error if a lock did not do what it is for: then no figure
 // counts.
 func (r *report) sound() error {
-	for _, o := range r.Own {
+	for _, o := range slices.Concat(r.Own, r.Quorum) {
 		if n := o.overlaps(); n > 0 {
 			return fmt.Errorf("%s: %d times a key had two holders", o.Library, n)
 		}
@@ -61,7 +63,8 @@ func (r *report) markdown() string {
 	fmt.Fprintf(&b, "%s · %s, %d cores · %s · Go %s · Redis %s · load when it began %s\n\n%s\n",
 		m.Date, m.CPU, m.Cores, m.System, m.Go, m.Redis, m.Load, strings.Join(m.Modules, " · "))
 	r.writeCommands(&b)
-	r.writeOwn(&b)
+	r.writeOwn(&b, "Keys of their own", r.Own)
+	r.writeOwn(&b, fmt.Sprintf("Keys of their own on %d servers, of which the figures of one are shown", quorumNodes), r.Quorum)
 	r.writeContended(&b)
 	r.writeKeepalive(&b)
 	r.writeLimit(&b)
@@ -75,7 +78,7 @@ func (r *report) markdown() string {
 // writeNotes says how the libraries are set up.
 func (r *report) writeNotes(b *strings.Builder) {
 	seen := map[string]bool{}
-	for _, o := range r.Own {
+	for _, o := range slices.Concat(r.Own, r.Quorum) {
 		seen[o.Library] = true
 	}
 	for _, c := range r.Contended {

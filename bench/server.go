@@ -24,6 +24,7 @@ type server struct {
 	process *exec.Cmd
 	exited  chan struct{}
 	admin   rueidis.Client // for what is not measured
+	others  []*server      // those that end with it, whose addresses addr has too
 }
 
 // startServer runs $HOLDFAST_TEST_REDIS or else redis-server on a free port and
@@ -113,6 +114,9 @@ func (s *server) waitReady(ctx context.Context) error {
 
 // stop ends the server and removes what it left.
 func (s *server) stop() {
+	for _, other := range s.others {
+		other.stop()
+	}
 	s.kill()
 	os.RemoveAll(s.dir)
 }

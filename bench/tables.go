@@ -20,16 +20,16 @@ func (r *report) writeCommands(b *strings.Builder) {
 	}
 }
 
-func (r *report) writeOwn(b *strings.Builder) {
-	if r.Own == nil {
+func (r *report) writeOwn(b *strings.Builder, what string, results []ownResult) {
+	if results == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nKeys of their own: %d repetitions of %v, taking turns; median (lowest – highest).\n\n", r.plan.reps, r.plan.duration)
+	fmt.Fprintf(b, "\n%s: %d repetitions of %v, taking turns; median (lowest – highest).\n\n", what, r.plan.reps, r.plan.duration)
 	b.WriteString("| goroutines | what | pairs a second | of the best peer's | client CPU a pair | server CPU a pair | allocations a pair | commands a pair: sent, run | overlaps |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
-	for _, o := range r.Own {
+	for _, o := range results {
 		ofBest := "–"
-		if best := r.bestOwn(o.Goroutines); best > 0 {
+		if best := bestOwn(results, o.Goroutines); best > 0 {
 			ofBest = times(o.pairs() / best)
 		}
 		fmt.Fprintf(b, "| %d | %s | %s | %s | %.1f µs | %.1f µs | %.0f, %.0f bytes | %s, %s | %d |\n", o.Goroutines, o.Library,
