@@ -3,7 +3,7 @@ package goredis
 import (
 	"context"
 	"errors"
-	"reflect"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -73,13 +73,12 @@ func TestAnswersOfEveryKindAreRead(t *testing.T) {
 			{Err: redisstore.ServerError("WRONGTYPE in a list")},
 		}}},
 	} {
-		if got := conn.Do(within(t), c.command); !reflect.DeepEqual(got, c.want) && !sameText(got.Err, c.want.Err) {
-			t.Errorf("%s: %+v, want %+v", c.command.Words[0], got, c.want)
+		got := conn.Do(within(t), c.command)
+		if shown, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", c.want); shown != want || (got.List == nil) != (c.want.List == nil) {
+			t.Errorf("%s: %s, want %s", c.command.Words[0], shown, want)
 		}
 	}
 }
-
-func sameText(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }
 
 func TestCommandsTogetherAreAnsweredInTheirOrder(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
