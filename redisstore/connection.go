@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/singleflight"
 )
 
 var errClosed = errors.New("the store is closed")
@@ -15,12 +16,14 @@ var errClosed = errors.New("the store is closed")
 // connection makes the client on first use, unless it is given, and runs the
 // calls to it.
 type connection struct {
-	option  rueidis.ClientOption
-	cluster bool // and nothing else
-	given   Conn // the caller's, in place of option
-	warn    func(text string)
-	life    context.Context // ends with close
-	end     context.CancelFunc
+	option    rueidis.ClientOption
+	cluster   bool // and nothing else
+	given     Conn // the caller's, in place of option
+	warn      func(text string)
+	unwatched dialer             // makes a connection whose end is not noted
+	checks    singleflight.Group // of checkPrimary
+	life      context.Context    // ends with close
+	end       context.CancelFunc
 
 	// ready is the client while calls may use it directly: one that is
 	// connected to its server. Nil before, and after a connection was lost; and
@@ -48,7 +51,8 @@ type attempt struct {
 
 func newConnection(options Options) *connection {
 	c := &connection{option: withDefaults(options.Client), cluster: options.Cluster, given: options.Conn, warn: options.Warn, open: make(map[*watchedConn]bool)}
-	c.option.DialCtxFn = c.watched(dialFunc(c.option))
+	c.unwatched = dialFunc(c.option)
+	c.option.DialCtxFn = c.watched(c.unwatched)
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
@@ -140,6 +144,9 @@ func (c *connection) connected() (Conn, error) {
 	err = conn.Do(context.Background(), command(0, "PING")).Err
 	if _, yes := said(err); yes { // it is connected
 		err = nil
+	}
+	if err == nil {
+		err = c.checkPrimary(losses)
 	}
 	if err == nil {
 		c.gotThrough(conn, losses)

@@ -87,23 +87,23 @@ func scripted(reply Reply) Reply {
 func either[T any](s *Store, scripts, plain func() (T, error)) (T, error) {
 	if !s.plain.scripts.lacks(s.connection) {
 		value, err := scripts()
-		if !s.scriptless(err) {
+		if !errors.Is(err, errNoScripts) {
 			return value, err
 		}
+		text, _ := said(err)
+		if other := s.connection.mistaken(context.Background(), text); other != nil {
+			return value, other
+		}
+		s.scriptless()
 	}
 	return plain()
 }
 
-// scriptless says that a request failed because there are no scripts, and
-// remembers that.
-func (s *Store) scriptless(err error) bool {
-	if !errors.Is(err, errNoScripts) {
-		return false
-	}
+// scriptless remembers that there are no scripts.
+func (s *Store) scriptless() {
 	s.plain.scripts.note(s.connection)
 	s.warnOnce(&s.plain.warned, "Redis does not let us run scripts (+evalsha +eval): an acquire takes two round trips "+
 		"instead of one, and who waits has no place in a queue and polls")
-	return true
 }
 
 func (s *Store) warnOnce(once *sync.Once, text string) {

@@ -146,22 +146,29 @@ func (s *Sentinels) Primary() *Process {
 // well, and returns the new primary.
 func (s *Sentinels) Failover() (*Process, error) {
 	old := s.Primary()
-	var err error
-	waited := wait("a sentinel begins a failover", func() bool {
-		err = s.Sentinels[0].Do("SENTINEL", "FAILOVER", MasterSet).Error()
-		return err == nil // it refuses for a while after the last one
+	var refused error
+	promoted, err := s.waitFailover(old, func() {
+		// It refuses for a while after the last one, and may give up.
+		if s.Primary() == old {
+			refused = s.Sentinels[0].Do("SENTINEL", "FAILOVER", MasterSet).Error()
+		}
 	})
-	if waited != nil {
-		return nil, errors.Join(waited, err)
+	if err != nil {
+		err = errors.Join(err, refused)
 	}
-	return s.WaitFailover(old)
+	return promoted, err
 }
 
 // WaitFailover waits until every sentinel that runs names another primary than
 // the old one, and that takes writes, and returns it.
 func (s *Sentinels) WaitFailover(old *Process) (*Process, error) {
+	return s.waitFailover(old, func() {})
+}
+
+func (s *Sentinels) waitFailover(old *Process, again func()) (*Process, error) {
 	var promoted *Process
 	err := wait("the sentinels have made another server the primary", func() bool {
+		again()
 		promoted = s.Primary()
 		return promoted != nil && promoted != old && s.allName(promoted) && role(promoted) == "master"
 	})
