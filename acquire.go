@@ -52,7 +52,7 @@ func (l *Locker) newAcquisition(parent context.Context, name string, opts []Acqu
 	}
 	a.request = a.settings.request(name)
 	if !l.config.NoLocalPassing && a.settings.passable() {
-		a.request.Fences = fenceBlock
+		a.request.Fences = l.leases
 	}
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ type Config struct {
 	StoreTimeout time.Duration
 	// NoLocalPassing has every release tell the store. Without it a lock that
 	// calls of this Locker wait for goes from one to the next in memory, up to
-	// 16 times and 5 ms, before other processes have their turn. Each has a
-	// fencing token of its own all the same.
+	// 16 times, 64 with package quorum, and 5 ms, before other processes have
+	// their turn. Each has a fencing token of its own all the same.
 	NoLocalPassing bool
 	// Events are told what happens.
 	Events Events
@@ -86,6 +87,7 @@ type Locker struct {
 	keeper *keeper
 	queues *queues
 	inbox  *inbox
+	leases int // that may be made of one grant
 
 	closing  context.Context // ends when Close begins
 	close    context.CancelFunc
@@ -113,7 +115,10 @@ func newLocker(store driver.Store, config Config, now clock) (*Locker, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	l := &Locker{store: store, config: config, now: now}
+	l := &Locker{
+		store: store, config: config, now: now,
+		leases: cmp.Or(store.Capabilities().Leases, fenceBlock),
+	}
 	l.releases.limit, l.limits.limit = min(releaseLimit, config.StoreTimeout), config.StoreTimeout
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.lifetime, l.end = context.WithCancel(context.Background())

@@ -80,6 +80,37 @@ func TestAfterSixteenLeasesOtherProcessesHaveTheirTurn(t *testing.T) {
 	})
 }
 
+// costly is a store that says how many leases a grant of it is worth.
+type costly struct {
+	driver.Store
+	leases int
+}
+
+func (c costly) Capabilities() driver.Capabilities { return driver.Capabilities{Leases: c.leases} }
+
+func TestAStoreSaysHowManyLeasesAGrantIsWorth(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, w *world) {
+		const leases = 2 * fenceBlock
+		l, err := New(costly{memstore.New(), leases}, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close(t.Context())
+		lease := w.acquire(l, "report")
+		waiters := queued(t.Context(), l, leases)
+		first := lease.tenure
+		for i, waiter := range waiters {
+			lease.Release(t.Context())
+			got := <-waiter
+			if got.err != nil || (got.lease.tenure == first) != (i < leases-1) {
+				t.Fatalf("pass %d: %v, of the same grant %v", i+1, got.err, got.lease.tenure == first)
+			}
+			lease = got.lease
+		}
+		lease.Release(t.Context())
+	})
+}
+
 func TestALongHeldTenureIsNotPassedOn(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, w *world) {
 		l := w.locker(Config{})

@@ -4,8 +4,9 @@ import "time"
 
 // How far a tenure is passed on inside a process before others have their turn.
 const (
-	// fenceBlock is how many fencing tokens a grant reserves: one for the lease
-	// that was granted, one for each that it is passed on to.
+	// fenceBlock is how many fencing tokens a grant reserves, unless the store says
+	// otherwise: one for the lease that was granted, one for each that it is passed
+	// on to.
 	fenceBlock = 16
 	// passFor is how long after its grant a tenure is still passed on. Longer
 	// would make other processes wait; shorter would cost a round trip more

@@ -247,4 +247,8 @@ type Capabilities struct {
 	// FenceSurvivesWipe says that fences grow even if all data is lost, as long
 	// as the store's clock has not gone back past the last grant.
 	FenceSurvivesWipe bool
+	// Leases is how many leases a locker should make of one grant, one after
+	// another inside its process, before others have their turn; 0 means the
+	// locker's own number. It is for stores whose grant takes much longer than that.
+	Leases int
 }

@@ -67,6 +67,9 @@ const (
 	timeoutShare   = 10
 	// linger is longer than a request can be on its way.
 	linger = 20 * time.Second
+	// leases is how many leases a locker may make of a grant. A vote and a release
+	// take as long as hundreds of passes, and who waits polls with longer pauses.
+	leases = 64
 )
 
 // Store keeps a lock at a majority of its nodes. It implements driver.Store, and
@@ -140,7 +143,7 @@ var errClosed = &driver.Error{Kind: driver.ErrUnreachable, Err: errors.New("the 
 // Capabilities implements driver.Store. FenceSurvivesWipe is not claimed: after a
 // loss of all data fences start from the nodes' clocks, which may differ.
 func (s *Store) Capabilities() driver.Capabilities {
-	all := driver.Capabilities{FenceSurvivesRestart: true}
+	all := driver.Capabilities{FenceSurvivesRestart: true, Leases: leases}
 	for _, node := range s.nodes {
 		all.FenceSurvivesRestart = all.FenceSurvivesRestart && node.Capabilities().FenceSurvivesRestart
 	}

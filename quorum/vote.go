@@ -175,15 +175,15 @@ func (v *vote) number(ctx context.Context) (grant, error) {
 	return grant{v.choice.last, v.began}, v.inTime()
 }
 
-// wait waits for the nodes that have not answered yet, for half as long as the
-// majority took: with the numbers of all there is nothing to raise. It does not
-// wait for a node that was waited for in vain the last time.
+// wait waits for the nodes that have not answered yet, for as long as the majority
+// took: with the numbers of all there is nothing to raise, which would take as long.
+// It does not wait for a node that was waited for in vain the last time.
 func (v *vote) wait(ctx context.Context) error {
 	pending := v.tally.pending() &^ v.store.late.nodes()
 	if pending == 0 {
 		return nil
 	}
-	timer := time.NewTimer(time.Since(v.began) / 2)
+	timer := time.NewTimer(time.Since(v.began))
 	defer timer.Stop()
 	for pending&v.tally.pending() != 0 {
 		select {
