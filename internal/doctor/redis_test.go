@@ -190,7 +190,8 @@ func TestACommandThatIsRenamedIsMissed(t *testing.T) {
 
 func TestWithoutScriptsTransactionsTakeTheirPlace(t *testing.T) {
 	server := start(t, fit)
-	url := restricted(t, server, append(least(t), "-eval", "-evalsha", "+watch", "+multi", "+exec")...)
+	url := restricted(t, server, append(least(t), "-eval", "-evalsha", "-hgetall", "-zrank", "-zpopmin",
+		"+watch", "+multi", "+exec", "+hscan", "+zrange")...)
 	unchanged(t, server.Process, func() {
 		all := examine(t, url)
 		all.want(t, Warning, "scripts", "transactions are", "ACL SETUSER limited +eval +evalsha")

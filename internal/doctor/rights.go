@@ -1,6 +1,9 @@
 package doctor
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // right is a command that the user must be allowed, and a form of it that changes
 // nothing, where KEY is a key that does not exist, and CHANNEL one that nobody
@@ -50,6 +53,20 @@ var needed = []right{
 	{"zpopmin", Failure, forQueue, "ZPOPMIN KEY"},
 	{"zremrangebyrank", Warning, forSlots, "ZREMRANGEBYRANK KEY 0 0"},
 	{"zrevrange", Warning, forSlots, "ZREVRANGE KEY 0 0"},
+}
+
+// neededPlain is the rest of the rule without scripts: three commands less, which
+// are worth having if there come to be scripts, and two more.
+func neededPlain() []right {
+	plain := slices.Clone(needed)
+	for i, want := range plain {
+		if slices.Contains([]string{"hgetall", "zrank", "zpopmin"}, want.command) {
+			plain[i].severity = Warning
+		}
+	}
+	return append(plain,
+		right{"hscan", Failure, forLocks, "HSCAN KEY 0"},
+		right{"zrange", Warning, forWake, "ZRANGE KEY 0 0"})
 }
 
 // The rights to channels; in a cluster others stand in their place.

@@ -7,8 +7,8 @@ import (
 )
 
 // scripted tries scripts, and where there are none, the transactions that take
-// their place. It returns what says so.
-func (t *trial) scripted(ctx context.Context) (tell func(*report)) {
+// their place. It returns what says so, and whether it is the transactions.
+func (t *trial) scripted(ctx context.Context) (tell func(*report), plain bool) {
 	var failed error
 	answers := make([]error, len(scripting))
 	for i, want := range scripting {
@@ -25,7 +25,7 @@ func (t *trial) scripted(ctx context.Context) (tell func(*report)) {
 		want.severity = severity
 		t.note(want, answers[i])
 	}
-	return func(r *report) { t.scripts(r, failed, severity) }
+	return func(r *report) { t.scripts(r, failed, severity) }, severity == Warning
 }
 
 func (t *trial) scripts(r *report, failed error, severity Severity) {

@@ -23,8 +23,12 @@ type trial struct {
 // to paste.
 func rights(ctx context.Context, r *report, s *server) {
 	t := &trial{server: s, severity: OK, missed: OK}
-	scripted := t.scripted(ctx)
-	for _, want := range slices.Concat(needed, s.inAddition(), []right{publishRight.sharded(s.cluster)}) {
+	scripted, plain := t.scripted(ctx)
+	wanted := needed
+	if plain {
+		wanted = neededPlain()
+	}
+	for _, want := range slices.Concat(wanted, s.inAddition(), []right{publishRight.sharded(s.cluster)}) {
 		t.note(want, s.do(ctx, s.words(want.try)...).Error())
 	}
 	listened := t.listen(ctx)
