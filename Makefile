@@ -37,9 +37,11 @@ test-postgres17: ## the tests of Postgres on version 17, which is fetched from a
 # Those packages whose tests start a Redis server; those of Postgres only use its proxy.
 test-valkey: test-deps ## the tests of Redis on Valkey 9, which is fetched from another Debian suite into bin/
 	set -e; valkey=$$(internal/unpack.sh bin/valkey sid valkey-server valkey-tools)/usr/bin/valkey-server; \
-	HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 -p 1 \
-		$$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence); \
-	cd contrib/goredis; HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1 go test -race -count=1 ./...
+	export HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1; \
+	go test -race -count=1 -p 2 $$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | \
+		grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence -e '/cmd/holdfast$$' -e '/torture$$'); \
+	go test -race -count=1 -p 1 ./cmd/holdfast ./torture; \
+	cd contrib/goredis; go test -race -count=1 ./...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
 

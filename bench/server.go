@@ -158,5 +158,10 @@ func (s *server) cpu(ctx context.Context) time.Duration {
 
 // flush removes all data, so that what is measured next begins with none.
 func (s *server) flush(ctx context.Context) error {
+	for _, other := range s.others {
+		if err := other.flush(ctx); err != nil {
+			return err
+		}
+	}
 	return s.admin.Do(ctx, s.admin.B().Flushall().Build()).Error()
 }
