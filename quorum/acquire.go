@@ -20,8 +20,10 @@ const (
 	whenUnsure = 1
 )
 
-// Acquire implements driver.Store: one round trip to all nodes at once, and a
-// second one for the fencing token. It answers as soon as a majority has decided.
+// Acquire implements driver.Store: one round trip to all nodes at once. It answers
+// as soon as a majority has decided; but with a fencing token it waits as long
+// again for the others, and where they don't answer in time a second round trip
+// is needed.
 //
 // What a failed call has left at nodes is freed, also where the answer comes
 // later. A token that holds the name already is granted the same fence again;
