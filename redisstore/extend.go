@@ -26,8 +26,7 @@ func companionTTL(ttl time.Duration) time.Duration { return max(keep, 2*ttl) }
 
 // Extend implements driver.Store: all requests go in one round trip, one
 // script for every 100 leases, or, in a cluster, one for each lease, since
-// their keys are in different slots. There each is also asked for by itself: a
-// node that does not answer has no part in the leases on the others.
+// their keys are in different slots.
 func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []driver.ExtendResult {
 	results := make([]driver.ExtendResult, len(reqs))
 	var runs []run
@@ -50,8 +49,16 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	if len(runs) == 0 {
 		return results
 	}
-	got, err := either(s, func() ([]driver.ExtendResult, error) { return s.extendScripted(ctx, runs) },
-		func() ([]driver.ExtendResult, error) { return s.extendPlain(ctx, reqs, sent) })
+	turns := make(chan struct{}, plainAtOnce)
+	got, err := s.extendParts(ctx, len(runs), func(from, to int) ([]driver.ExtendResult, error) {
+		return either(ctx, s, runs[from].keys[0], func() ([]driver.ExtendResult, error) {
+			return s.extendScripted(ctx, runs[from:to])
+		}, func() ([]driver.ExtendResult, error) {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			return s.extendPlain(ctx, reqs, sent[from:to]), nil
+		})
+	})
 	for n, i := range sent {
 		if err != nil {
 			results[i].Err = err
@@ -62,22 +69,25 @@ func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []drive
 	return results
 }
 
-// extendScripted returns a result for each of the runs, in their order, or an
-// error that is about all of them.
-func (s *Store) extendScripted(ctx context.Context, runs []run) ([]driver.ExtendResult, error) {
-	together := func(runs []run) ([]driver.ExtendResult, error) {
-		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
-			return s.extend(ctx, conn, runs)
-		})
+// extendParts has some leases extended by part, which is told the first of them and
+// the first that is not: all together, or in a cluster each by itself. A node that
+// does not answer there, or lacks scripts, has no part in the leases on the others.
+// The error is about all of them.
+func (s *Store) extendParts(ctx context.Context, leases int,
+	part func(from, to int) ([]driver.ExtendResult, error),
+) ([]driver.ExtendResult, error) {
+	cluster, err := ask(ctx, s.connection, func(_ context.Context, conn Conn) (bool, error) { return conn.Cluster(), nil })
+	if err != nil {
+		return nil, err
 	}
-	if !s.connection.clustered() {
-		return together(runs)
+	if !cluster {
+		return part(0, leases)
 	}
-	results := make([]driver.ExtendResult, len(runs))
+	results := make([]driver.ExtendResult, leases)
 	var asking sync.WaitGroup
-	for n := range runs {
+	for n := range results {
 		asking.Go(func() {
-			if got, err := together(runs[n : n+1]); err != nil {
+			if got, err := part(n, n+1); err != nil {
 				results[n].Err = err
 			} else {
 				results[n] = got[0]
@@ -85,23 +95,14 @@ func (s *Store) extendScripted(ctx context.Context, runs []run) ([]driver.Extend
 		})
 	}
 	asking.Wait()
-	for _, result := range results {
-		if errors.Is(result.Err, errNoScripts) {
-			return nil, result.Err
-		}
-	}
 	return results, nil
 }
 
-// extend returns a result for each of the runs, in their order, or an error if
-// there are no scripts.
-func (s *Store) extend(ctx context.Context, conn Conn, single []run) ([]driver.ExtendResult, error) {
-	size := extendChunk
-	if conn.Cluster() {
-		size = 1
-	}
+// extendScripted returns a result for each of the runs, in their order, or an
+// error that is about all of them, as when there are no scripts.
+func (s *Store) extendScripted(ctx context.Context, single []run) ([]driver.ExtendResult, error) {
 	var chunks []run
-	for leases := range slices.Chunk(single, size) {
+	for leases := range slices.Chunk(single, extendChunk) {
 		var whole run
 		for _, r := range leases {
 			whole.keys = append(whole.keys, r.keys...)
@@ -109,14 +110,16 @@ func (s *Store) extend(ctx context.Context, conn Conn, single []run) ([]driver.E
 		}
 		chunks = append(chunks, whole)
 	}
-	results := make([]driver.ExtendResult, 0, len(single))
-	for i, reply := range callMany(ctx, conn, extendScript, chunks) {
-		if errors.Is(reply.Err, errNoScripts) {
-			return nil, reply.Err
+	return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.ExtendResult, error) {
+		results := make([]driver.ExtendResult, 0, len(single))
+		for i, reply := range callMany(ctx, conn, extendScript, chunks) {
+			if errors.Is(reply.Err, errNoScripts) {
+				return nil, reply.Err
+			}
+			results = append(results, s.extendResults(ctx, reply, len(chunks[i].keys)/2)...)
 		}
-		results = append(results, s.extendResults(ctx, reply, len(chunks[i].keys)/2)...)
-	}
-	return results, nil
+		return results, nil
+	})
 }
 
 // extendResults reads the answer of one run of the script.

@@ -73,9 +73,7 @@ func TestRightsThatChangeAreNoticed(t *testing.T) {
 	if scripts() {
 		t.Error("scripts are tried again at once")
 	}
-	noted := *store.plain.scripts.noted.Load()
-	noted.since = noted.since.Add(-lookAgain)
-	store.plain.scripts.noted.Store(&noted)
+	age(&store.plain.scripts, lookAgain)
 	if !scripts() {
 		t.Error("a while later they are not tried again")
 	}
@@ -86,7 +84,7 @@ func TestRightsThatChangeAreNoticed(t *testing.T) {
 	server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	eventually(t, "they are tried again after a connection was lost", func() bool {
 		_, err := store.Inspect(within(t), "x")
-		return err == nil && !store.plain.scripts.lacks(store.connection)
+		return err == nil && !store.lacks(&store.plain.scripts, "lock:x")
 	})
 	if !scripts() {
 		t.Error("after a connection was lost they are not tried again")
@@ -150,14 +148,10 @@ func TestTransactionsThatAreAllowedAgainAreNoticed(t *testing.T) {
 		_, err := store.Acquire(within(t), request(missing))
 		wantKind(t, err, driver.ErrRefused)
 		do(t, server, "ACL", "SETUSER", "app", "+"+missing)
-		noted := *store.plain.transactions.noted.Load()
-		noted.since = noted.since.Add(-lookAgain / 2)
-		store.plain.transactions.noted.Store(&noted)
+		age(&store.plain.transactions, lookAgain/2)
 		_, err = store.Acquire(within(t), request(missing)) // which must not renew what is remembered
 		wantKind(t, err, driver.ErrRefused)
-		noted = *store.plain.transactions.noted.Load()
-		noted.since = noted.since.Add(-lookAgain / 2)
-		store.plain.transactions.noted.Store(&noted)
+		age(&store.plain.transactions, lookAgain/2)
 		acquire(t, store, request(missing))
 	}
 }

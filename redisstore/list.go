@@ -69,8 +69,8 @@ func scanPattern(prefix, pattern string) string {
 	return inPrefix.Replace(prefix) + inPattern.Replace(pattern)
 }
 
-// inspectMany reads many names in one round trip. A key that has meanwhile
-// become something else than a lock is left out.
+// inspectMany reads many names, of one node of a cluster, in one round trip. A key
+// that has meanwhile become something else than a lock is left out.
 func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -83,7 +83,7 @@ func (s *Store) inspectMany(ctx context.Context, names []string) ([]driver.State
 		}
 		runs[i].keys = []string{k.lock, k.companion()}
 	}
-	return either(s, func() ([]driver.State, error) {
+	return either(ctx, s, runs[0].keys[0], func() ([]driver.State, error) {
 		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]driver.State, error) {
 			return listed(names, callMany(ctx, conn, inspectScript, runs))
 		})

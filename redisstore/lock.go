@@ -40,7 +40,7 @@ func (s *Store) Acquire(ctx context.Context, req driver.AcquireRequest) (driver.
 		keys: []string{k.lock, k.companion()},
 		args: []string{req.Token, milliseconds(req.TTL), fences(req), req.Purpose},
 	}
-	result, err := either(s, func() (driver.QueueResult, error) {
+	result, err := either(ctx, s, k.lock, func() (driver.QueueResult, error) {
 		return s.grant(ctx, req, func(ctx context.Context, conn Conn) (driver.QueueResult, error) {
 			result, err := acquireAnswer(req, call(ctx, conn, acquireScript, r))
 			return driver.QueueResult{AcquireResult: result}, err
@@ -130,7 +130,7 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if err != nil {
 		return 0, err
 	}
-	return either(s, func() (driver.Answer, error) { return s.releaseByScript(ctx, k, req) },
+	return either(ctx, s, k.lock, func() (driver.Answer, error) { return s.releaseByScript(ctx, k, req) },
 		func() (driver.Answer, error) { return s.releasePlain(ctx, k, req) })
 }
 
@@ -174,7 +174,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) 
 	if err != nil {
 		return driver.State{}, err
 	}
-	return either(s, func() (driver.State, error) {
+	return either(ctx, s, k.lock, func() (driver.State, error) {
 		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.State, error) {
 			reply, err := call(ctx, conn, inspectScript, run{keys: []string{k.lock, k.companion()}}).list(4)
 			if err != nil {

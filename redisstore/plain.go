@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
 )
@@ -18,34 +17,11 @@ import (
 // command that compares. Scripts are tried first. The data is the same, so that
 // clients with and without scripts exclude each other and share the fences.
 
-// lookAgain is how long it is remembered what a server does not let us do: rights
-// can be changed at any time.
-const lookAgain = time.Minute
-
-// memo remembers that the server does not let us do something. In a cluster that
-// is about all its servers together: where they differ some requests cost more.
-type memo struct{ noted atomic.Pointer[lack] }
-
-type lack struct {
-	since  time.Time
-	losses int // of connections until then: another server may be there since
-}
-
-// note remembers it.
-func (m *memo) note(c *connection) {
-	m.noted.Store(&lack{since: time.Now(), losses: c.lossesSoFar()})
-}
-
-// lacks says that it was noted, not long ago and of the same server.
-func (m *memo) lacks(c *connection) bool {
-	noted := m.noted.Load()
-	return noted != nil && time.Since(noted.since) < lookAgain && noted.losses == c.lossesSoFar()
-}
-
-// plain is what is known of a server that forbids much.
+// plain is what is known of servers that forbid much.
 type plain struct {
 	scripts, transactions memo
 	natives               [len(natives)]memo
+	layout                atomic.Pointer[layout] // of the cluster, when something was noted last
 	warned                sync.Once
 }
 
@@ -83,9 +59,9 @@ func scripted(reply Reply) Reply {
 }
 
 // either runs scripts, which asks a server by a script, or plain where it lets
-// us run none.
-func either[T any](s *Store, scripts, plain func() (T, error)) (T, error) {
-	if !s.plain.scripts.lacks(s.connection) {
+// us run none: that which has the key.
+func either[T any](ctx context.Context, s *Store, key string, scripts, plain func() (T, error)) (T, error) {
+	if !s.lacks(&s.plain.scripts, key) {
 		value, err := scripts()
 		if !errors.Is(err, errNoScripts) {
 			return value, err
@@ -94,14 +70,14 @@ func either[T any](s *Store, scripts, plain func() (T, error)) (T, error) {
 		if other := s.connection.mistaken(context.Background(), text); other != nil {
 			return value, other
 		}
-		s.scriptless()
+		s.scriptless(ctx, key)
 	}
 	return plain()
 }
 
-// scriptless remembers that there are no scripts.
-func (s *Store) scriptless() {
-	s.plain.scripts.note(s.connection)
+// scriptless remembers that there are no scripts where the key is.
+func (s *Store) scriptless(ctx context.Context, key string) {
+	s.note(ctx, &s.plain.scripts, key)
 	s.warnOnce(&s.plain.warned, "Redis does not let us run scripts (+evalsha +eval): an acquire takes two round trips "+
 		"instead of one, and who waits has no place in a queue and polls")
 }
@@ -113,12 +89,12 @@ func (s *Store) warnOnce(once *sync.Once, text string) {
 }
 
 // transactionless makes a server's error of what needs a transaction, if it is
-// that there are none, and remembers that.
-func (s *Store) transactionless(err error) error {
+// that there are none where the key is, and remembers that.
+func (s *Store) transactionless(ctx context.Context, key string, err error) error {
 	if !errors.Is(err, errNoTransactions) {
 		return err
 	}
-	s.plain.transactions.note(s.connection)
+	s.note(ctx, &s.plain.transactions, key)
 	return noTransactions(err)
 }
 
@@ -133,7 +109,7 @@ func noTransactions(err error) error {
 // apart runs a step on a connection of its own, as a transaction needs it. The
 // step is told of the caller too, who may have gone meanwhile.
 func apart[T any](caller context.Context, s *Store, key string, step func(context.Context, transaction) (T, error)) (T, error) {
-	if s.plain.transactions.lacks(s.connection) {
+	if s.lacks(&s.plain.transactions, key) {
 		var none T
 		return none, noTransactions(errNoTransactions)
 	}
@@ -151,7 +127,7 @@ func apart[T any](caller context.Context, s *Store, key string, step func(contex
 				if text, _ := said(err); strings.HasPrefix(text, "MOVED ") {
 					return err // it may be run again, on the server that has the key
 				}
-				results <- result{value, s.transactionless(err)}
+				results <- result{value, err}
 				return nil
 			})
 			if err != nil { // there was no connection, or not to the right server
@@ -163,6 +139,6 @@ func apart[T any](caller context.Context, s *Store, key string, step func(contex
 			return none, errClosed
 		}
 		r := <-results
-		return r.value, r.err
+		return r.value, s.transactionless(ctx, key, r.err)
 	})
 }

@@ -3,9 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -29,44 +27,21 @@ type extension struct {
 }
 
 // extendPlain extends the leases of these requests without scripts, in two round
-// trips for up to a thousand, or for each in a cluster.
-func (s *Store) extendPlain(ctx context.Context, reqs []driver.ExtendRequest, which []int) ([]driver.ExtendResult, error) {
-	cluster, err := ask(ctx, s.connection, func(_ context.Context, conn Conn) (bool, error) { return conn.Cluster(), nil })
-	if err != nil {
-		return nil, err
-	}
+// trips for up to a thousand. In a cluster it is for one at a time.
+func (s *Store) extendPlain(ctx context.Context, reqs []driver.ExtendRequest, which []int) []driver.ExtendResult {
 	leases := make([]*extension, len(which))
 	for n, i := range which {
 		k, _ := keysOf(s.prefix, reqs[i].Name) // a good name: it was looked at
 		leases[n] = &extension{keys: k, req: reqs[i]}
 	}
-	size, atOnce := plainChunk, 1
-	if cluster {
-		size, atOnce = 1, plainAtOnce
+	for chunk := range slices.Chunk(leases, plainChunk) {
+		s.extendChunk(ctx, chunk)
 	}
-	s.extendChunks(ctx, slices.Chunk(leases, size), atOnce)
 	results := make([]driver.ExtendResult, len(leases))
 	for i, lease := range leases {
 		results[i] = lease.result
 	}
-	return results, nil
-}
-
-func (s *Store) extendChunks(ctx context.Context, chunks iter.Seq[[]*extension], atOnce int) {
-	next := make(chan []*extension)
-	var workers sync.WaitGroup
-	for range atOnce {
-		workers.Go(func() {
-			for chunk := range next {
-				s.extendChunk(ctx, chunk)
-			}
-		})
-	}
-	for chunk := range chunks {
-		next <- chunk
-	}
-	close(next)
-	workers.Wait()
+	return results
 }
 
 // extendChunk extends leases of which one transaction may be about. Where it is

@@ -52,7 +52,7 @@ func full(err error) bool {
 func (s *Store) releaseNatively(ctx context.Context, k keys, token string) (answer driver.Answer, found bool, err error) {
 	for i, native := range natives {
 		memory := &s.plain.natives[i]
-		if memory.lacks(s.connection) {
+		if s.lacks(memory, k.lock) {
 			continue
 		}
 		answer, err = ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
@@ -71,7 +71,7 @@ func (s *Store) releaseNatively(ctx context.Context, k keys, token string) (answ
 		if answer != 0 || err != nil {
 			return answer, true, err
 		}
-		memory.note(s.connection)
+		s.note(ctx, memory, k.lock)
 	}
 	return 0, false, nil
 }

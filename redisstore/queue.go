@@ -29,7 +29,7 @@ func (s *Store) Enqueue(ctx context.Context, req driver.QueueRequest) (driver.Qu
 			req.Inbox, milliseconds(req.Keep), claimTTL, req.Previous,
 		},
 	}
-	return either(s, func() (driver.QueueResult, error) { return s.enqueue(ctx, k, req, r) },
+	return either(ctx, s, k.lock, func() (driver.QueueResult, error) { return s.enqueue(ctx, k, req, r) },
 		func() (driver.QueueResult, error) {
 			return driver.QueueResult{}, unsupported("no queue without scripts")
 		})

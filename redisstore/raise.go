@@ -17,7 +17,7 @@ func (s *Store) RaiseFence(ctx context.Context, req driver.RaiseRequest) (driver
 		return 0, err
 	}
 	r := run{keys: []string{k.lock, k.companion()}, args: []string{req.Token, decimal(req.Last)}}
-	return either(s, func() (driver.Answer, error) {
+	return either(ctx, s, k.lock, func() (driver.Answer, error) {
 		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
 			return answerOf(call(ctx, conn, raiseScript, r))
 		})

@@ -27,7 +27,7 @@ func (s *Store) InspectSlot(ctx context.Context, job, slot string) (driver.Run, 
 	if err != nil {
 		return driver.Run{}, time.Time{}, err
 	}
-	reply, err := either(s, func() ([]Reply, error) {
+	reply, err := either(ctx, s, k.lock, func() ([]Reply, error) {
 		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) ([]Reply, error) {
 			return call(ctx, conn, slotScript, run{keys: []string{k.lock, record}}).list(3)
 		})
@@ -44,7 +44,7 @@ func (s *Store) BeginSlot(ctx context.Context, req driver.BeginRequest) (driver.
 	if err != nil {
 		return driver.BeginResult{}, err
 	}
-	return either(s, func() (driver.BeginResult, error) { return s.beginByScript(ctx, k, record, req) },
+	return either(ctx, s, k.lock, func() (driver.BeginResult, error) { return s.beginByScript(ctx, k, record, req) },
 		func() (driver.BeginResult, error) { return s.beginPlain(ctx, k, record, req) })
 }
 
@@ -87,7 +87,7 @@ func (s *Store) FinishSlot(ctx context.Context, req driver.FinishRequest) (drive
 	if err != nil {
 		return 0, err
 	}
-	return either(s, func() (driver.Answer, error) {
+	return either(ctx, s, k.lock, func() (driver.Answer, error) {
 		return ask(ctx, s.connection, func(ctx context.Context, conn Conn) (driver.Answer, error) {
 			return answerOf(call(ctx, conn, finishScript, run{
 				keys: []string{k.lock, record, k.runs(), k.companion()},
@@ -107,7 +107,7 @@ func (s *Store) Runs(ctx context.Context, job string, limit int) ([]driver.Run, 
 		return nil, err
 	}
 	last := int64(min(limit, driver.MaxRuns) - 1)
-	return either(s, func() ([]driver.Run, error) { return s.runs(ctx, k, last, slotsByScript) },
+	return either(ctx, s, k.lock, func() ([]driver.Run, error) { return s.runs(ctx, k, last, slotsByScript) },
 		func() ([]driver.Run, error) { return s.runs(ctx, k, last, slotsPlain) })
 }
 

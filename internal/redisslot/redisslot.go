@@ -1,7 +1,12 @@
-// Package redisslot knows which part of a key Redis Cluster hashes into its slot.
+// Package redisslot knows the slot of a key in Redis Cluster, and which part of
+// the key is hashed into it.
 package redisslot
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/redis/rueidis"
+)
 
 // Tag returns the hash tag of a key: what stands between the first '{' and the
 // next '}', unless empty.
@@ -18,4 +23,11 @@ func Hashed(key string) string {
 		return tag
 	}
 	return key
+}
+
+// Of returns the slot of a key.
+func Of(key string) uint16 {
+	// The client computes it for its commands, and exports it on them alone.
+	of := rueidis.Completed{}.SetSlot(key)
+	return of.Slot()
 }

@@ -27,5 +27,8 @@ func TestRedisPutsAKeyInTheSlotOfItsHashedText(t *testing.T) {
 		if got := Hashed(key); got != want || slot(key) != slot("{"+got+"}") && slot(key) != slot(got) {
 			t.Errorf("%q: hashed text %q, want %q", key, got, want)
 		}
+		if got := Of(key); int64(got) != slot(key) {
+			t.Errorf("%q: slot %d, want %d", key, got, slot(key))
+		}
 	}
 }
