@@ -3,8 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -141,9 +144,9 @@ func (c *connection) connected() (Conn, error) {
 	if err != nil || c.given != nil || conn.Cluster() {
 		return conn, err
 	}
-	err = conn.Do(context.Background(), command(0, "PING")).Err
-	if _, yes := said(err); yes { // it is connected
-		err = nil
+	err = ping(conn)
+	if ended(err) { // the client had not seen that yet, and connects now
+		err = ping(conn)
 	}
 	if err == nil {
 		err = c.checkPrimary(losses)
@@ -152,6 +155,20 @@ func (c *connection) connected() (Conn, error) {
 		c.gotThrough(conn, losses)
 	}
 	return conn, err
+}
+
+// ping returns an error unless the server has said something.
+func ping(conn Conn) error {
+	err := conn.Do(context.Background(), command(0, "PING")).Err
+	if _, yes := said(err); yes {
+		return nil
+	}
+	return err
+}
+
+// ended says that an error is the end of a connection that there was.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // connect returns the client. If there is none yet it waits for the attempt

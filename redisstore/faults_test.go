@@ -71,6 +71,20 @@ func notALock(t *testing.T, server *redistest.Server, store *Store) {
 	}
 }
 
+// The client may not have seen yet that its connection was closed.
+func TestACallRightAfterTheServersWereLeftFindsThemAgain(t *testing.T) {
+	_, store := given(t)
+	for range 300 {
+		req := request("x")
+		acquire(t, store, req)
+		store.connection.mu.Lock()
+		store.connection.left = time.Time{}
+		store.connection.mu.Unlock()
+		store.connection.leave()
+		release(t, store, req, driver.Mine)
+	}
+}
+
 func TestAReplicaRefuses(t *testing.T) {
 	server, store := given(t)
 	replicaRefuses(t, server, store)
