@@ -20,10 +20,12 @@ const (
 	whenUnsure = 1
 )
 
-// Acquire implements driver.Store: one round trip to all nodes at once. It answers
-// as soon as a majority has decided; but with a fencing token it waits as long
-// again for the others, and where they don't answer in time a second round trip
-// is needed.
+// Acquire implements driver.Store. With a fencing token it takes one round trip to
+// all nodes at once; it then waits for the minority as long again as it has waited
+// for the majority, and where they don't answer in time a second round trip is
+// needed. Without one it takes one round trip to a majority, if they are well and
+// the name is free, and the others get the lease a moment later, if it is still
+// held.
 //
 // What a failed call has left at nodes is freed, also where the answer comes
 // later. A token that holds the name already is granted the same fence again;
@@ -84,12 +86,14 @@ func (s *Store) try(ctx context.Context, req driver.AcquireRequest) (result driv
 		return driver.AcquireResult{}, 0, err
 	}
 	v := newVote(s, t, req)
-	s.start(v)
+	r := v.begin()
+	defer func() { s.left(t, r.rest.count()) }()
 	var won grant
-	if err = v.elect(ctx); err == nil && v.tally.won() {
+	if err = v.elect(ctx, r); err == nil && v.tally.won() {
 		if won, err = v.number(ctx); err == nil {
 			t.hold(won)
 			v.end(true)
+			s.fillLater(v, r.rest)
 			return driver.AcquireResult{Granted: true, Fence: first(req, won.last)}, 0, nil
 		}
 	}

@@ -1,25 +1,8 @@
 package quorum
 
 import (
-	"context"
-
 	"github.com/holdfastlock/holdfast/driver"
 )
-
-// collect takes in the nodes' replies until they are enough, or all.
-func collect[T any](ctx context.Context, s *Store, replies <-chan T, enough func(T) bool) error {
-	for range s.nodes {
-		select {
-		case r := <-replies:
-			if enough(r) {
-				return nil
-			}
-		case <-ctx.Done():
-			return driver.NoAnswer(ctx, ctx.Err())
-		}
-	}
-	return nil
-}
 
 // found is what a node found when it compared a token.
 type found struct {
@@ -28,6 +11,8 @@ type found struct {
 	why    error
 	err    error
 }
+
+func (f found) from() (int, bool) { return f.node, f.err != nil }
 
 // count counts what nodes have found of one token.
 type count struct {

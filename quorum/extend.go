@@ -13,6 +13,8 @@ type extended struct {
 	results []driver.ExtendResult
 }
 
+func (e extended) from() (int, bool) { return e.node, false }
+
 // Extend implements driver.Store: one call to each node, whatever the number of
 // leases. A lease is extended if a majority has extended it.
 func (s *Store) Extend(ctx context.Context, reqs []driver.ExtendRequest) []driver.ExtendResult {
@@ -45,14 +47,14 @@ func (s *Store) extend(ctx context.Context, reqs []driver.ExtendRequest, counts 
 	s.prolong(reqs)
 	replies := make(chan extended, len(s.nodes))
 	shortest := slices.MinFunc(reqs, func(a, b driver.ExtendRequest) int { return int(a.TTL - b.TTL) }).TTL
-	s.start(taskFunc(func(i int) {
+	r := s.begin(taskFunc(func(i int) {
 		defer s.running.Done()
 		replies <- extended{i, s.nodes[i].Extend(s.limits.context(s.limit(shortest)), reqs)}
-	}))
+	}), s.all(), 0)
 	for i := range counts {
 		counts[i] = count{majority: s.majority, nodes: len(s.nodes)}
 	}
-	return collect(ctx, s, replies, func(r extended) bool {
+	return collect(ctx, r, replies, func(r extended) bool {
 		decided := true
 		for i, result := range r.results {
 			this := counts[i].add(found{node: r.node, answer: result.Answer, why: result.Why, err: result.Err})

@@ -17,6 +17,8 @@ type seen struct {
 	err   error
 }
 
+func (s seen) from() (int, bool) { return s.node, s.err != nil }
+
 // Inspect implements driver.Store. The holder is whom a majority names; where nodes
 // do not answer, whom most of the others name, if the missing ones may too.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) {
@@ -30,14 +32,14 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.State, error) 
 		return driver.State{}, err
 	}
 	replies := make(chan seen, len(s.nodes))
-	s.start(taskFunc(func(i int) {
+	r := s.begin(taskFunc(func(i int) {
 		defer s.running.Done()
 		state, err := s.nodes[i].Inspect(s.limits.context(s.limit(0)), name)
 		replies <- seen{i, state, err}
-	}))
+	}), s.all(), 0)
 	var states []driver.State
 	var errs failures
-	err := collect(ctx, s, replies, func(r seen) bool {
+	err := collect(ctx, r, replies, func(r seen) bool {
 		if r.err != nil {
 			errs.note(r.node, r.err)
 		} else {

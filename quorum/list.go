@@ -15,6 +15,8 @@ type listed struct {
 	err    error
 }
 
+func (l listed) from() (int, bool) { return l.node, l.err != nil }
+
 // List implements driver.Lister where all nodes do; else it yields
 // driver.ErrUnsupported. A name is listed if a majority names its holder, or may,
 // where nodes do not answer. The nodes that come last are waited for as long as for
@@ -46,14 +48,14 @@ func (s *Store) list(ctx context.Context, pattern string) (map[string][]driver.S
 	asked, cancel := context.WithCancel(ctx)
 	defer cancel()
 	replies := make(chan listed, len(s.nodes))
-	s.start(taskFunc(func(i int) {
+	r := s.begin(taskFunc(func(i int) {
 		defer s.running.Done()
 		states, err := listAt(asked, s.nodes[i], pattern)
 		replies <- listed{i, states, err}
-	}))
+	}), s.all(), 0)
 	var errs failures
 	var answers [][]driver.State
-	err := collect(ctx, s, replies, func(r listed) bool {
+	err := collect(ctx, r, replies, func(r listed) bool {
 		if r.err != nil {
 			errs.note(r.node, r.err)
 			return errs.count >= s.majority

@@ -40,6 +40,10 @@
 // that is so already, after one round trip; else the nodes with smaller numbers
 // are told of it, and those at which the token still holds the name take it over: a
 // second round trip. The model spec/quorum.pml searches this rule for violations.
+//
+// A lease without a fencing token is asked for at a bare majority first, and at
+// the other nodes when one of those fails, refuses or is slow, or a moment later if
+// the lease is still held. Until then all of that majority are needed.
 package quorum
 
 import (
@@ -87,7 +91,8 @@ type Store struct {
 	jobs    chan job
 	waiting atomic.Int64 // workers without a job
 	limits  limits
-	late    lateNodes
+	late    lateNodes // for the numbers of all
+	slow    lateNodes // or that failed: of which no answer came while it was prompt
 	tenures map[key]*tenure
 	lanes   map[string]*lane // by name
 	crowded int              // how many tenures there must be before those that are over are looked for

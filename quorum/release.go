@@ -6,8 +6,8 @@ import (
 	"github.com/holdfastlock/holdfast/driver"
 )
 
-// Release implements driver.Store: it frees the name at all nodes, and answers what
-// a majority has found. A node that does not answer is asked again in the
+// Release implements driver.Store: it frees the name at all nodes, or where this
+// process has asked for it, and answers what a majority has found. A node that does not answer is asked again in the
 // background, until the lease would have ended there by itself.
 func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.Answer, error) {
 	if err := driver.CheckName(req.Name); err != nil {
@@ -20,12 +20,14 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 	if err != nil {
 		return 0, err
 	}
-	freed := t.release()
-	s.leave(t)
+	at, freed := t.release(s.all())
+	others := len(s.nodes) - at.count() // which do not have it
+	defer s.left(t, others)
+	s.leave(t, at)
 	replies := make(chan found, len(s.nodes))
-	s.start(taskFunc(func(i int) { s.releaseAt(t, i, req, replies) }))
-	c := count{majority: s.majority, nodes: len(s.nodes)}
-	err = collect(ctx, s, replies, func(r found) bool {
+	r := s.begin(taskFunc(func(i int) { s.releaseAt(t, i, req, replies) }), at, 0)
+	c := count{majority: s.majority, nodes: len(s.nodes), gone: others}
+	err = collect(ctx, r, replies, func(r found) bool {
 		if r.answer == driver.Mine {
 			freed = freed.with(r.node)
 		} else if freed.has(r.node) { // by an earlier call, which had no answer
@@ -48,7 +50,7 @@ func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.
 // releaseAt frees one node. An acquire that it has not answered must find a
 // tombstone if it arrives late.
 func (s *Store) releaseAt(t *tenure, i int, req driver.ReleaseRequest, replies chan<- found) {
-	defer s.left(t)
+	defer s.left(t, 1)
 	p := &t.parts[i]
 	p.mu.Lock()
 	tombstone := req.Tombstone

@@ -11,7 +11,7 @@ import (
 )
 
 // A lease without a fencing token is asked for at a majority of the nodes first,
-// and freed where it was asked for: half of the requests are saved. The others are
+// and freed where it was asked for, which saves two of five requests. The others are
 // asked as soon as one of the first fails, refuses or is slow, and a little later
 // if the lease is still held, so that it bears the loss of a node from then on.
 const (
@@ -82,8 +82,8 @@ func collect[T answer](ctx context.Context, r *round, answers <-chan T, enough f
 func (s *Store) all() nodeSet { return nodeSet(1)<<len(s.nodes) - 1 }
 
 // firstFor returns the nodes that are asked first for a name: a majority, the same
-// in all processes, so that those who compete meet at once. They are all nodes
-// while one of them is not prompt, so that it is not waited for.
+// in all processes that list the nodes alike, so that those who compete meet at
+// once. They are all nodes while one of them is not prompt: it is not waited for.
 func (s *Store) firstFor(name string) nodeSet {
 	if s.slow.nodes() != 0 {
 		return s.all()

@@ -72,9 +72,9 @@ func TestALeaseThatIsStillHeldComesToTheOtherNodesToo(t *testing.T) {
 			req.TTL = ttl
 			after := min(alone, ttl/10)
 			acquire(t, quorum, req)
-			time.Sleep(after - 1)
+			time.Sleep(after - time.Nanosecond)
 			wantCounts(t, others, 0, 0)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			wantCounts(t, others, 1, 0)
 			for _, node := range list {
 				if node.heldBy(t, "x") != req.Token {
@@ -107,6 +107,7 @@ func TestTheOtherNodesAreAskedAtOnceForOneThatFails(t *testing.T) {
 	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
 		req, first, others := unfenced(quorum, list)
 		first[1].breakWith(down)
+		defer first[2].stop("acquire")() // nor is that one waited for
 		began := time.Now()
 		acquire(t, quorum, req)
 		wantCounts(t, others, 1, 0)

@@ -3,7 +3,6 @@ package quorum
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"github.com/holdfastlock/holdfast/driver"
 )
@@ -116,30 +115,4 @@ func (t *tally) confirmed() bool { return t.raised >= t.majority }
 // unconfirmable says that too many nodes can't confirm it.
 func (t *tally) unconfirmable() bool {
 	return len(t.states)+t.left+t.errs.count > t.nodes-t.majority
-}
-
-// nodeSet has a bit for each node.
-type nodeSet uint64
-
-func (s nodeSet) with(node int) nodeSet { return s | 1<<node }
-func (s nodeSet) has(node int) bool     { return s&(1<<node) != 0 }
-
-// lateNodes are those that were waited for in vain, and have not been in time
-// since.
-type lateNodes struct{ set atomic.Uint64 }
-
-func (l *lateNodes) nodes() nodeSet { return nodeSet(l.set.Load()) }
-
-func (l *lateNodes) missed(nodes nodeSet) { l.set.Or(uint64(nodes)) }
-
-// answered notes the answer of a node to a vote, in time or not.
-func (l *lateNodes) answered(node int, chosen <-chan struct{}) {
-	if !l.nodes().has(node) {
-		return
-	}
-	select {
-	case <-chosen:
-	default:
-		l.set.And(^uint64(1 << node))
-	}
 }

@@ -29,7 +29,9 @@ type tenure struct {
 	mu    sync.Mutex
 	held  bool // granted, and not released
 	grant grant
-	freed nodeSet // nodes freed by a release that, as a whole, had no answer
+	asked nodeSet     // where acquires have been sent to
+	fills *time.Timer // asks the others; nil: all were asked
+	freed nodeSet     // nodes freed by a release that, as a whole, had no answer
 }
 
 // lane is what the tenures of a name have in common.
@@ -122,15 +124,18 @@ func (s *Store) forget(t *tenure) {
 	}
 }
 
-// left ends one request.
-func (s *Store) left(t *tenure) {
+// left ends some requests, or does without them.
+func (s *Store) left(t *tenure, requests int) {
+	if requests == 0 {
+		return
+	}
 	s.mu.Lock()
-	t.users--
+	t.users -= requests
 	if t.users == 0 && t.over && !t.doubt {
 		s.forget(t)
 	}
 	s.mu.Unlock()
-	s.running.Done()
+	s.running.Add(-requests)
 }
 
 // sweep forgets the tenures that have ended by themselves. The caller holds mu.
@@ -185,14 +190,27 @@ func (t *tenure) hold(won grant) {
 	t.held, t.grant, t.freed = true, won, 0
 }
 
-// release ends it, and returns which nodes were freed before by a release that
-// had no answer.
-func (t *tenure) release() (freed nodeSet) {
+// ask notes that an acquire is about to be sent to a node.
+func (t *tenure) ask(node int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	freed = t.freed
+	t.asked = t.asked.with(node)
+}
+
+// release ends it, and returns at which nodes it may be, all unless it was won by
+// this process, and which were freed before by a release that had no answer.
+func (t *tenure) release(all nodeSet) (at, freed nodeSet) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fills != nil {
+		t.fills.Stop()
+	}
+	at, freed = all, t.freed
+	if t.held {
+		at = t.asked
+	}
 	t.held, t.grant, t.freed = false, grant{}, 0
-	return freed
+	return at, freed
 }
 
 func (t *tenure) remember(freed nodeSet) {
@@ -227,7 +245,9 @@ func (s *Store) free(t *tenure, i int, tombstone, limit time.Duration) (driver.A
 	p := &t.parts[i]
 	p.sent++
 	req := driver.ReleaseRequest{Name: t.name, Token: t.token, Tombstone: tombstone}
+	began := time.Now()
 	answer, err := s.nodes[i].Release(s.limits.context(limit), req)
+	s.heardFrom(i, began, err)
 	switch {
 	case driver.Unknown(err):
 		p.unheard = true
@@ -245,10 +265,12 @@ const (
 	longestSettle = 4 * time.Second
 )
 
-// leave notes that the tenure is about to be released at all nodes.
-func (s *Store) leave(t *tenure) {
+// leave notes that the tenure is about to be released at nodes.
+func (s *Store) leave(t *tenure, nodes nodeSet) {
 	for i := range t.parts {
-		t.parts[i].freeing.Store(true)
+		if nodes.has(i) {
+			t.parts[i].freeing.Store(true)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,23 +39,35 @@ type reply struct {
 	err    error
 }
 
+func (r reply) from() (int, bool) { return r.node, failed(r.err) }
+
 func newVote(s *Store, t *tenure, req driver.AcquireRequest) *vote {
 	v := &vote{
 		store: s, tenure: t, req: req, after: s.before(t), began: time.Now(),
 		ended:   make(chan struct{}),
-		replies: make(chan reply, 2*len(s.nodes)),
+		replies: make(chan reply, len(s.nodes)),
 		tally:   tally{nodes: len(s.nodes), majority: s.majority},
 	}
 	if !req.NoFence {
 		v.before, v.chosen = t.granted(), make(chan struct{})
+		v.replies = make(chan reply, 2*len(s.nodes)) // a node may have to be told
 	}
 	return v
+}
+
+// begin asks the nodes.
+func (v *vote) begin() *round {
+	first := v.store.all()
+	if v.req.NoFence {
+		first = v.store.firstFor(v.req.Name)
+	}
+	return v.store.begin(v, first, v.store.all()&^first)
 }
 
 // at sees one node through the vote. It ends when nothing of the vote is left at
 // the node but what was won.
 func (v *vote) at(i int) {
-	defer v.store.left(v.tenure)
+	defer v.store.left(v.tenure, 1)
 	if v.atNode(i) {
 		v.store.settle(v.tenure, i)
 	}
@@ -67,7 +80,7 @@ func (v *vote) atNode(i int) (unsettled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := v.acquire(i, p)
-	v.store.late.answered(i, v.chosen)
+	v.noteLate(i)
 	v.replies <- r
 	if r.result.Granted && v.chosen != nil {
 		<-v.chosen
@@ -89,17 +102,29 @@ func (v *vote) atNode(i int) (unsettled bool) {
 	return p.unheard
 }
 
+// noteLate notes that a node has answered, unless that was too late.
+func (v *vote) noteLate(i int) {
+	select {
+	case <-v.chosen:
+	default:
+		v.store.late.met(i)
+	}
+}
+
 func (v *vote) limit() time.Duration { return v.store.limit(v.req.TTL) }
 
 func (v *vote) acquire(i int, p *part) reply {
 	if time.Now().Before(p.barred) {
 		return reply{node: i, err: errBarred}
 	}
-	if v.idle() { // while another request was under way, or before this one began
+	v.tenure.ask(i) // before looking whether it was released: a release frees those that were asked
+	if v.idle() {   // while another request was under way, or before this one began
 		return reply{node: i, err: errBarred}
 	}
 	p.sent++
+	began := time.Now()
 	result, err := v.store.nodes[i].Acquire(v.store.limits.context(v.limit()), v.req)
+	v.store.heardFrom(i, began, err)
 	p.unheard = p.unheard || driver.Unknown(err)
 	r := reply{node: i, result: result, err: err}
 	if result.Granted && !v.req.NoFence {
@@ -141,15 +166,13 @@ func (v *vote) next(ctx context.Context) error {
 }
 
 // elect counts votes until there is a majority, or there can be none.
-func (v *vote) elect(ctx context.Context) error {
-	for {
-		if err := v.next(ctx); err != nil {
-			return err
-		}
-		if decided, err := v.tally.decided(); decided {
-			return err
-		}
-	}
+func (v *vote) elect(ctx context.Context, r *round) (err error) {
+	broken := collect(ctx, r, v.replies, func(r reply) (decided bool) {
+		v.tally.add(r, v.req)
+		decided, err = v.tally.decided()
+		return decided
+	})
+	return cmp.Or(broken, err)
 }
 
 // number agrees on the fencing token of a vote that has a majority.

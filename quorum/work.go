@@ -23,10 +23,13 @@ type job struct {
 	node int
 }
 
-// start runs the task for each node. The caller has called open or enter, and the
-// task calls done or left.
-func (s *Store) start(t task) {
+// start runs the task for each of the nodes. The caller has called open or enter,
+// and the task calls done or left.
+func (s *Store) start(t task, nodes nodeSet) {
 	for node := range s.nodes {
+		if !nodes.has(node) {
+			continue
+		}
 		j := job{t, node}
 		select {
 		case s.jobs <- j:
