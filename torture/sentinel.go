@@ -109,10 +109,14 @@ func (s *sentinels) close() {
 // chosen returns the primary, unless it is another than it should be: that would
 // be a failover that no fault stands for.
 func (s *sentinels) chosen() (*redistest.Process, error) {
-	if s.Primary() != s.primary {
-		return nil, errors.New("the sentinels have replaced a primary that was well: the machine is too busy")
+	switch s.Primary() {
+	case s.primary:
+		return s.primary, nil
+	case nil:
+		return nil, errors.New("no primary is named by most of the sentinels, though all should run")
+	default:
+		return nil, errors.New("the sentinels have replaced a primary that was well, as on a machine that is too busy")
 	}
-	return s.primary, nil
 }
 
 // actions implements backend.
@@ -150,9 +154,14 @@ func cutOff(primary *redistest.Process) error {
 }
 
 // failover begins what makes the sentinels replace the primary, and ends it when
-// they have.
+// they have. It is healed when the old primary follows the new one: then no other
+// server is used. What the sentinels still have to learn of an earlier fault they
+// learn first, or they would undo the failover, or begin another.
 func (s *sentinels) failover(begin, end func(old *redistest.Process) error) serverAction {
 	return func(f nemesis.Fault) (func() error, error) {
+		if err := s.WaitSettled(); err != nil {
+			return nil, err
+		}
 		old, err := s.chosen()
 		if err != nil {
 			return nil, err
@@ -167,7 +176,11 @@ func (s *sentinels) failover(begin, end func(old *redistest.Process) error) serv
 			if s.primary, err = s.WaitFailover(old); err != nil {
 				return err
 			}
-			return errors.Join(end(old), s.WaitSettled())
+			if err := errors.Join(end(old), s.WaitFollowed()); err != nil {
+				return err
+			}
+			_, err = s.chosen()
+			return err
 		}, begin(old)
 	}
 }

@@ -117,9 +117,10 @@ func (s *servers) inSync() error {
 	}
 }
 
-// How long a replica may take, on a busy machine, and how often to ask.
+// How long a replica may take, on a busy machine, and how often to ask. Sentinels
+// that could not agree who makes a failover try again after 20 s.
 const (
-	syncWithin = 20 * time.Second
+	syncWithin = 60 * time.Second
 	syncPoll   = 5 * time.Millisecond
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,23 @@ func TestAPrimaryThatIsCutOffServesClientsAndIsReplaced(t *testing.T) {
 	}
 	if n, err := s.primary.Do("EXISTS", "late").AsInt64(); n != 0 || err != nil {
 		t.Errorf("what was written to the old primary: %d keys, %v", n, err)
+	}
+}
+
+func TestAFailoverThatNoFaultStandsForIsTold(t *testing.T) {
+	r := serve(t, "sentinel")
+	s := r.backend.(*sentinels)
+	if _, err := s.Failover(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.chosen(); err == nil || !strings.Contains(err.Error(), "replaced") {
+		t.Errorf("after a failover: %v", err)
+	}
+	for _, sentinel := range s.Sentinels.Sentinels[1:] {
+		sentinel.Kill()
+	}
+	if _, err := s.chosen(); err == nil || !strings.Contains(err.Error(), "no primary is named") {
+		t.Errorf("with one sentinel: %v", err)
 	}
 }
 

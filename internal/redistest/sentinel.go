@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type SentinelOptions struct {
 	// Password is that of the sentinels themselves.
 	Password string
 	// DownAfter is how long a primary may not answer; 0 means one second. A
-	// failover that does not succeed is tried again after ten times of it.
+	// failover that does not succeed is tried again after twenty times of it.
 	DownAfter time.Duration
 }
 
@@ -185,29 +186,57 @@ func (s *Sentinels) allName(primary *Process) bool {
 	return true
 }
 
+// WaitFollowed waits until each server that runs follows the primary, or is it.
+// None may be paused.
+func (s *Sentinels) WaitFollowed() error {
+	return wait("servers follow the primary", s.followed)
+}
+
 // WaitSettled waits until each server that runs follows the primary, or is it,
-// and each sentinel that runs knows them all and the other sentinels. None may be
-// paused.
+// and each sentinel that runs has seen that and knows the other sentinels: then a
+// failover can be made. None may be paused.
 func (s *Sentinels) WaitSettled() error {
 	for _, sentinel := range running(s.Sentinels) {
-		// By default they tell each other every two seconds, and ask every ten.
-		// Before Redis 7.0 they can't be hurried.
-		for _, period := range []string{"PUBLISH-PERIOD", "INFO-PERIOD", "ASK-PERIOD"} {
-			sentinel.Do("SENTINEL", "DEBUG", period, "250")
-		}
+		hurry(sentinel)
 	}
 	return wait("servers and sentinels know each other", func() bool {
-		primary := s.Primary()
-		if primary == nil || !s.allName(primary) || !followed(primary, running(s.Servers)) {
-			return false
-		}
-		for _, sentinel := range running(s.Sentinels) {
-			known, err := sentinel.Do("SENTINEL", "MASTER", MasterSet).AsStrMap()
-			if err != nil || known["num-slaves"] != "2" || known["num-other-sentinels"] != "2" || known["flags"] != "master" {
-				return false
-			}
-		}
-		return true
+		return s.followed() && !slices.ContainsFunc(running(s.Sentinels), func(sentinel *Process) bool {
+			return !s.seenBy(sentinel)
+		})
+	})
+}
+
+// hurry has a sentinel do things more often. Before Redis 7.0 it can't be.
+func hurry(sentinel *Process) {
+	// By default it tells the others every two seconds, and asks every ten.
+	for _, period := range []string{"PUBLISH-PERIOD", "INFO-PERIOD", "ASK-PERIOD"} {
+		sentinel.Do("SENTINEL", "DEBUG", period, "250")
+	}
+	// This is the least time between two pings, and between two attempts to connect.
+	// By default it is a second, as DownAfter is: after a failover the new primary
+	// might not be asked before it is taken to be down. A replica is promoted only
+	// if its INFO is not older than five times this, and while the primary is down
+	// they are asked for it every second.
+	sentinel.Do("SENTINEL", "DEBUG", "PING-PERIOD", "400")
+}
+
+// seenBy says whether a sentinel has seen each server that runs follow the
+// primary, and knows the other sentinels. One that it saw to be a primary it makes
+// a replica again, though another sentinel promotes it now.
+func (s *Sentinels) seenBy(sentinel *Process) bool {
+	known, err := sentinel.Do("SENTINEL", "MASTER", MasterSet).AsStrMap()
+	if err != nil || known["num-slaves"] != "2" || known["num-other-sentinels"] != "2" || known["flags"] != "master" {
+		return false
+	}
+	following := map[string]bool{known["port"]: true}
+	replicas, _ := sentinel.Do("SENTINEL", "REPLICAS", MasterSet).ToArray() // without: none follows
+	for _, one := range replicas {
+		replica, _ := one.AsStrMap()
+		following[replica["port"]] = replica["flags"] == "slave" && replica["role-reported"] == "slave" &&
+			replica["master-port"] == known["port"]
+	}
+	return !slices.ContainsFunc(running(s.Servers), func(server *Process) bool {
+		return !following[strconv.Itoa(server.Port())]
 	})
 }
 
@@ -222,15 +251,16 @@ func running(processes []*Process) []*Process {
 	return list
 }
 
-// followed says whether all but the primary itself are its replicas and in touch
-// with it.
-func followed(primary *Process, servers []*Process) bool {
-	for _, server := range servers {
-		if server != primary && !follows(server, primary) {
-			return false
-		}
+// followed says whether all servers that run but the primary itself are its
+// replicas and in touch with it, and every sentinel names it.
+func (s *Sentinels) followed() bool {
+	primary := s.Primary()
+	if primary == nil || !s.allName(primary) || role(primary) != "master" {
+		return false
 	}
-	return role(primary) == "master"
+	return !slices.ContainsFunc(running(s.Servers), func(server *Process) bool {
+		return server != primary && !follows(server, primary)
+	})
 }
 
 func follows(server, primary *Process) bool {

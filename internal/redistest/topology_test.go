@@ -1,7 +1,10 @@
 package redistest
 
 import (
+	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +36,11 @@ func TestSentinelsPromoteAReplicaAndTheOldPrimaryFollowsIt(t *testing.T) {
 	}
 	must(t, first.Restart(false))
 	must(t, s.WaitSettled())
+	for _, sentinel := range s.Sentinels {
+		if roles := reported(t, sentinel); !slices.Equal(roles, []string{"slave", "slave"}) {
+			t.Errorf("a sentinel has seen the replicas be %q", roles)
+		}
+	}
 	if err := first.Do("SET", "k", "w").Error(); err == nil || !strings.HasPrefix(err.Error(), "READONLY") {
 		t.Errorf("the old primary answers %v", err)
 	}
@@ -41,6 +49,70 @@ func TestSentinelsPromoteAReplicaAndTheOldPrimaryFollowsIt(t *testing.T) {
 	if third == second {
 		t.Error("the primary is the same")
 	}
+}
+
+// reported returns the roles that a sentinel has last seen the replicas have.
+func reported(t *testing.T, sentinel *Process) (roles []string) {
+	t.Helper()
+	replicas, err := sentinel.Do("SENTINEL", "REPLICAS", MasterSet).ToArray()
+	must(t, err)
+	for _, one := range replicas {
+		replica, err := one.AsStrMap()
+		must(t, err)
+		roles = append(roles, replica["role-reported"])
+	}
+	return roles
+}
+
+func TestANewPrimaryIsNotTakenToBeDownSinceTheOldOneRefused(t *testing.T) {
+	s := StartSentinels(t, SentinelOptions{})
+	old, promoted, sentinel := s.Servers[0], s.Servers[1], s.Sentinels[0]
+	others, err := sentinel.Do("SENTINEL", "SENTINELS", MasterSet).ToArray()
+	must(t, err)
+	other, err := others[0].AsStrMap()
+	must(t, err)
+	must(t, promoted.Do("REPLICAOF", "NO", "ONE").Error())
+	for _, process := range slices.Concat(s.Sentinels[1:], s.Servers[2:]) {
+		process.Kill() // so that the sentinel alone looks for the old primary, and can't replace it
+	}
+	old.Kill()
+	refuseOnce(t, old.Addr())
+
+	hello := fmt.Sprintf("127.0.0.1,%s,%s,1,%s,127.0.0.1,%d,1", other["port"], other["runid"], MasterSet, promoted.Port())
+	must(t, sentinel.Do("PUBLISH", "__sentinel__:hello", hello).Error())
+	must(t, wait("the sentinel has heard from the new primary", func() bool {
+		known, err := sentinel.Do("SENTINEL", "MASTER", MasterSet).AsStrMap()
+		return err == nil && known["port"] == strconv.Itoa(promoted.Port()) && known["runid"] != ""
+	}))
+	if strings.Contains(sentinel.log(), fmt.Sprintf("+sdown master %s 127.0.0.1 %d", MasterSet, promoted.Port())) {
+		t.Errorf("the new primary was taken to be down:\n%s", sentinel.log())
+	}
+}
+
+func TestServersAreSettledWhenASentinelReachesAReplicaThatWasDown(t *testing.T) {
+	s := StartSentinels(t, SentinelOptions{})
+	replica, sentinel := s.Servers[1], s.Sentinels[0]
+	replica.Kill()
+	must(t, wait("the sentinel takes the replica to be down", func() bool {
+		return strings.Contains(sentinel.log(), fmt.Sprintf("+sdown slave 127.0.0.1:%d", replica.Port()))
+	}))
+	must(t, replica.Restart(false))
+	must(t, s.WaitSettled())
+	if !strings.Contains(sentinel.log(), fmt.Sprintf("-sdown slave 127.0.0.1:%d", replica.Port())) {
+		t.Errorf("the sentinel takes the replica to be down yet:\n%s", sentinel.log())
+	}
+}
+
+// refuseOnce returns when it has closed a connection that somebody made to an
+// address where nobody listens.
+func refuseOnce(t *testing.T, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	must(t, err)
+	defer listener.Close()
+	connection, err := listener.Accept()
+	must(t, err)
+	connection.Close()
 }
 
 func TestAClusterMovesASlotAndSurvivesTheEndOfANode(t *testing.T) {
