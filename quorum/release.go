@@ -7,8 +7,9 @@ import (
 )
 
 // Release implements driver.Store: it frees the name at all nodes, or where this
-// process has asked for it, and answers what a majority has found. A node that does not answer is asked again in the
-// background, until the lease would have ended there by itself.
+// process has asked for it, and answers what a majority has found. A node that does
+// not answer is asked again in the background, until the lease would have ended
+// there by itself.
 func (s *Store) Release(ctx context.Context, req driver.ReleaseRequest) (driver.Answer, error) {
 	if err := driver.CheckName(req.Name); err != nil {
 		return 0, err

@@ -112,6 +112,9 @@ func TestTheOtherNodesAreAskedAtOnceForOneThatFails(t *testing.T) {
 		acquire(t, quorum, req)
 		wantCounts(t, others, 1, 0)
 		release(t, quorum, req, driver.Mine)
+		if quorum.firstFor("x") != quorum.all() {
+			t.Error("the next one would be asked of it first again")
+		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it waited for %v", took)
 		}

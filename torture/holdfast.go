@@ -20,13 +20,7 @@ type locker struct {
 	store io.Closer
 
 	mu       sync.Mutex
-	extended map[grant]func(time.Time)
-}
-
-// grant is what an event says of its lease.
-type grant struct {
-	name  string
-	fence int64
+	extended map[*holdfast.Lease]func(time.Time)
 }
 
 func openHoldfast(ctx context.Context, settings worker.Settings) (worker.Locker, error) {
@@ -34,7 +28,7 @@ func openHoldfast(ctx context.Context, settings worker.Settings) (worker.Locker,
 	if err != nil {
 		return nil, err
 	}
-	l := &locker{store: closer, extended: make(map[grant]func(time.Time))}
+	l := &locker{store: closer, extended: make(map[*holdfast.Lease]func(time.Time))}
 	l.Locker, err = holdfast.New(store, holdfast.Config{
 		Owner: settings.Process, TTL: settings.TTL, StoreTimeout: settings.StoreTimeout,
 		Events: holdfast.Events{Extended: l.tell},
@@ -45,12 +39,15 @@ func openHoldfast(ctx context.Context, settings worker.Settings) (worker.Locker,
 	return l, err
 }
 
+// tell records the extension of a lease. Where an event can be of several, one that
+// is over and its successor, since they have no fence, each is asked.
 func (l *locker) tell(e holdfast.Event) {
 	l.mu.Lock()
-	extended := l.extended[grant{e.Name, e.Fence}]
-	l.mu.Unlock()
-	if extended != nil {
-		extended(e.Deadline)
+	defer l.mu.Unlock()
+	for held, extended := range l.extended {
+		if held.Name() == e.Name && held.Fence() == e.Fence {
+			extended(held.Deadline())
+		}
 	}
 }
 
@@ -59,6 +56,9 @@ func (l *locker) Acquire(ctx context.Context, request worker.Request) (worker.Le
 	opts := []holdfast.AcquireOption{holdfast.WithTTL(request.TTL), holdfast.WithMaxWait(request.Wait)}
 	if request.Plain {
 		opts = append(opts, holdfast.WithoutKeepAlive())
+	}
+	if request.Unfenced {
+		opts = append(opts, holdfast.WithoutFence())
 	}
 	if request.LockDelay > 0 {
 		opts = append(opts, holdfast.WithLockDelay(request.LockDelay))
@@ -75,14 +75,14 @@ func (l *locker) Acquire(ctx context.Context, request worker.Request) (worker.Le
 func (l *locker) keep(held *holdfast.Lease, extended func(time.Time)) lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.extended[grant{held.Name(), held.Fence()}] = extended
+	l.extended[held] = extended
 	return lease{held, l}
 }
 
 func (l *locker) forget(held *holdfast.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.extended, grant{held.Name(), held.Fence()})
+	delete(l.extended, held)
 }
 
 // RunSlot implements worker.SlotRunner.

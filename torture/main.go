@@ -26,7 +26,9 @@
 // latest grants: that two hold a name counts as a documented loss only if the older
 // of them asked for it before the old primary was gone, and the younger was granted
 // it after the new one took over. The quorum has to keep its promises while a
-// minority is away or abstains, and when a majority stands still or crashes.
+// minority is away or abstains, and when a majority stands still or crashes. Some
+// of its locks are acquired without a fence, which it does in another way: of these,
+// too, no two leases may be trusted at once.
 //
 // It exits with 0 if nothing was violated, 1 if something was, and 2 if the run
 // itself failed and says nothing about holdfast.

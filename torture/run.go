@@ -47,11 +47,12 @@ var allNames = worker.Names{
 	Registers: []string{"x", "y"}, Jobs: []string{"job", "every"},
 }
 
-// namesOf are those that a store is fit for: a quorum keeps no record of slots.
+// namesOf are those that a store is fit for: a quorum keeps no record of slots, and
+// grants a lease without a fence in another way than one with.
 func namesOf(store string) worker.Names {
 	names := allNames
 	if store == "quorum" {
-		names.Jobs = nil
+		names.Jobs, names.Unfenced = nil, []string{"bare1", "bare2"}
 	}
 	return names
 }

@@ -20,6 +20,9 @@ func TestHoldfastSurvivesEveryKindOfFaultOfATopology(t *testing.T) {
 			o.store, o.kinds, o.names, o.seed = store, nemesis.Of(store), namesOf(store), seed
 			o.workers, o.clients = 3, 3
 			found := find(t, o)
+			if (found.Unfenced > 0) != (len(o.names.Unfenced) > 0) {
+				t.Errorf("%d leases without a fence, on names %q", found.Unfenced, o.names.Unfenced)
+			}
 			if found.Operations < 300 || len(found.Faults) < 10 {
 				t.Errorf("%d operations under %d kinds of faults", found.Operations, len(found.Faults))
 			}

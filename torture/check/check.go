@@ -130,8 +130,10 @@ type Report struct {
 	Operations int `json:"operations"`
 	// Unknown counts the operations of which nobody knows whether they happened.
 	Unknown int `json:"unknown"`
-	// Tenures counts the leases that were granted.
+	// Tenures counts the leases that were granted, Unfenced those of them that
+	// were asked for without a fence.
 	Tenures    int            `json:"tenures"`
+	Unfenced   int            `json:"unfenced"`
 	Faults     map[string]int `json:"faults"`
 	Violations []Violation    `json:"violations"`
 	Losses     []Loss         `json:"losses"`
@@ -189,6 +191,11 @@ func (c *checker) count() {
 		c.report.Operations++
 		if op.unknown() {
 			c.report.Unknown++
+		}
+	}
+	for _, l := range c.record.leases {
+		if l.unfenced {
+			c.report.Unfenced++
 		}
 	}
 	for _, f := range c.record.faults {

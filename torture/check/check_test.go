@@ -30,6 +30,7 @@ func correct(t *rapid.T) []history.Event {
 	s := newSimulation(rapid.Uint64().Draw(t, "seed"))
 	s.lost = rapid.IntRange(0, 5).Draw(t, "lost")
 	s.losses = rapid.Bool().Draw(t, "losses")
+	s.unfenced = rapid.Bool().Draw(t, "unfenced")
 	return s.run(rapid.IntRange(1, 6).Draw(t, "clients"), 600)
 }
 

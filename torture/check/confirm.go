@@ -9,7 +9,8 @@ import (
 // confirmations looks for leases that the store is said to have confirmed, by an
 // extension, although they were over: the deadline had passed, or another that was
 // granted the name later held it from the call to the answer. (Of a lease that
-// may have been lost, the model does not know that.)
+// may have been lost, the model does not know that. Of two without fences nobody
+// knows which was granted later; but then they overlap, or one had been lost.)
 func (c *checker) confirmations() {
 	for name, leases := range c.record.leasesByName() {
 		if c.fencesBack[name] {

@@ -8,9 +8,11 @@ import (
 
 // fences demands that every grant of a name has a fence of its own, larger than
 // that of every grant that was known before it was asked for. Only if a server
-// lost its data, and a server's clock had been set back, may they not grow.
+// lost its data, and a server's clock had been set back, may they not grow. A lease
+// that was asked for without a fence has none.
 func (c *checker) fences() {
 	for name, leases := range c.record.leasesByName() {
+		leases = slices.DeleteFunc(leases, func(l *lease) bool { return l.unfenced })
 		c.unique(name, leases)
 		c.growing(name, leases)
 	}

@@ -34,6 +34,8 @@ type input struct {
 	step  step
 	lease int // index of the lease concerned
 	fence int64
+	// unfenced says that the leases of the name have no fences.
+	unfenced bool
 	// shaky says that the lease may have been lost, and be back.
 	shaky bool
 	// excused says that an answer "held" may be due to a lease that nobody knows.
@@ -62,7 +64,7 @@ func (s state) next(in input) (state, bool) {
 	case in.step == lossEnds:
 		return state{anybody, s.fence, false}, true
 	case in.step == grant:
-		possible := s.lossy || s.holder < 0 && in.fence > s.fence
+		possible := s.lossy || s.holder < 0 && (in.unfenced || in.fence > s.fence)
 		return state{in.lease, max(s.fence, in.fence), s.lossy}, possible
 	case s.lossy:
 		return s, true

@@ -15,6 +15,7 @@ import (
 // being released nor past its deadline) the state of the name is known, so the
 // history can be cut there, and is in order if and only if every piece is:
 // fences say on which side an operation belongs whose time reaches over the cut.
+// Without fences it is cut only where that is known all the same.
 func (c *checker) ordering() {
 	leases := c.record.leasesByName()
 	for name, operations := range c.record.acquiresByName() {

@@ -15,6 +15,7 @@ type nameHistory struct {
 	record     *record
 	leases     []*lease
 	operations []porcupine.Operation
+	unfenced   bool // the leases have no fences
 	// held counts the answers "held", excused those of them that are left out.
 	held, excused int
 }
@@ -27,6 +28,7 @@ type piece struct {
 
 func newNameHistory(r *record, leases []*lease, acquires []*operation) *nameHistory {
 	h := &nameHistory{record: r, leases: leases}
+	h.unfenced = slices.ContainsFunc(leases, func(l *lease) bool { return l.unfenced })
 	for i, l := range leases {
 		h.addLease(i, l)
 	}
@@ -47,7 +49,7 @@ func (h *nameHistory) add(in input, call, returned int64, process string) {
 func (h *nameHistory) addLease(index int, l *lease) {
 	from, to := h.record.ending(l)
 	shaky := h.record.shaky(l)
-	h.add(input{step: grant, lease: index, fence: l.fence}, l.called, l.granted, l.process)
+	h.add(input{step: grant, lease: index, fence: l.fence, unfenced: h.unfenced}, l.called, l.granted, l.process)
 	h.add(input{step: end, lease: index, shaky: shaky}, from, to, l.process)
 	if shaky {
 		return // it may have been lost and be back: an extension says nothing
@@ -151,12 +153,18 @@ type cut struct {
 
 func (h *nameHistory) cuts() []cut {
 	var cuts []cut
+	var unsure []interval
 	for i, l := range h.leases {
 		until, _ := h.record.ending(l)
-		if at := l.granted + (until-l.granted)/2; at > l.granted && !h.record.shaky(l) {
+		switch at := l.granted + (until-l.granted)/2; {
+		case at > l.granted && !h.record.shaky(l):
 			cuts = append(cuts, cut{at, i, l.fence})
+		case h.unfenced: // granted before a cut, or after: nothing would tell
+			unsure = append(unsure, interval{l.asked, l.granted})
 		}
 	}
+	unsure = merged(unsure)
+	cuts = slices.DeleteFunc(cuts, func(c cut) bool { return overlaps(unsure, c.at, c.at) })
 	slices.SortFunc(cuts, func(a, b cut) int { return cmp.Compare(a.at, b.at) })
 	return cuts
 }
@@ -171,6 +179,8 @@ func place(cuts []cut, op porcupine.Operation) (int, bool) {
 	switch {
 	case len(over) == 0:
 		return first, true
+	case in.step == grant && in.unfenced: // it was held from its return on, or no cut is near
+		return last, true
 	case in.step == grant:
 		return first + sort.Search(len(over), func(i int) bool { return over[i].fence >= in.fence }), true
 	case in.step == refuse:

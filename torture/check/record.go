@@ -65,6 +65,7 @@ type lease struct {
 	called, granted int64 // the acquire's call, and its return
 	asked           int64 // not later than the request that the store has granted
 	fence           int64
+	unfenced        bool  // it was asked for without a fence
 	deadline        int64 // the last that the holder knew of
 	delay           int64 // for how long the store keeps the name after that
 	over            int64 // when the holder was told of the loss, or its work ended
@@ -175,7 +176,7 @@ func (r *record) begin(e *history.Event) {
 func (r *record) grant(id key, op *operation, e *history.Event) {
 	l := &lease{
 		name: op.call.Name, process: e.Process, called: op.call.At, granted: e.At,
-		fence: e.Fence, deadline: e.Deadline, delay: op.call.Delay, over: forever, died: forever,
+		fence: e.Fence, unfenced: op.call.Unfenced, deadline: e.Deadline, delay: op.call.Delay, over: forever, died: forever,
 		asked: max(op.call.At, e.Deadline-int64(r.rules.TTL)),
 	}
 	if r.rules.Fenceless {
@@ -285,10 +286,11 @@ func (r *record) lossBetween(from, to int64) *fault {
 
 // lossAmong returns a fault that made a server lose the older of two leases
 // before both were granted, or nil. The older at the server is the one with the
-// smaller fence, unless a clock went back: answers may overtake one another.
+// smaller fence, unless a clock went back: answers may overtake one another. Without
+// a fence it is not known.
 func (r *record) lossAmong(first, second *lease) *fault {
 	from := first.asked
-	if r.rules.Fenceless || r.clockWasBack(second.granted) {
+	if r.rules.Fenceless || second.unfenced || r.clockWasBack(second.granted) {
 		from = min(first.asked, second.asked)
 	} else if second.fence < first.fence {
 		from = second.asked

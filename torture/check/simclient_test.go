@@ -69,7 +69,7 @@ func (c *simClient) rest() { c.sim.after(c, c.sim.upTo(2*simTrip), c.work) }
 func (c *simClient) acquire(name string, patience time.Duration) {
 	s := c.sim
 	lease := &simLease{client: c, name: name, once: patience == 0}
-	op, done := c.call(history.Event{Do: history.Acquire, Name: name})
+	op, done := c.call(history.Event{Do: history.Acquire, Name: name, Unfenced: s.unfenced})
 	lease.op = op
 	until := s.now + int64(patience)
 	var ask func()
@@ -79,6 +79,9 @@ func (c *simClient) acquire(name string, patience time.Duration) {
 			lease.deadline = sent + int64(simTrusted)
 			switch {
 			case granted && lease.deadline > s.now:
+				if s.unfenced {
+					lease.fence = 0
+				}
 				done(history.OK, history.Event{Fence: lease.fence, Deadline: lease.deadline})
 				c.hold(lease)
 			case granted:
@@ -119,7 +122,19 @@ func (c *simClient) lost(l *simLease) bool {
 func (c *simClient) hold(l *simLease) {
 	c.holds = true
 	c.sim.after(c, simTTL/3, func() { c.renew(l) })
+	if c.sim.unfenced {
+		c.sim.after(c, c.pause(), func() { c.release(l) })
+		return
+	}
 	c.touch(l)
+}
+
+// pause returns how long to work, seldom so long that the lease is renewed.
+func (c *simClient) pause() time.Duration {
+	if c.sim.chance(5) {
+		return simTTL * 3 / 2
+	}
+	return c.sim.upTo(10 * simTrip)
 }
 
 func (c *simClient) renew(l *simLease) {
@@ -156,11 +171,7 @@ func (c *simClient) touch(l *simLease) {
 	guarded, unguarded := "guarded/"+l.name, "unguarded/"+l.name
 	c.read(l, guarded, func(version int64) {
 		c.read(l, unguarded, func(other int64) {
-			pause := c.sim.upTo(10 * simTrip)
-			if c.sim.chance(5) {
-				pause = simTTL * 3 / 2 // the lease is renewed
-			}
-			c.sim.after(c, pause, func() {
+			c.sim.after(c, c.pause(), func() {
 				c.write(l, guarded, version, func() {
 					c.write(l, unguarded, other, func() { c.release(l) })
 				})

@@ -47,7 +47,10 @@ type simulation struct {
 	patient int  // opportunities for the bug that are let pass
 	bugged  bool // the bug has had its effect
 	losses  bool // the server loses data now and then
-	lost    int  // how many messages of a hundred are lost
+	// unfenced says that locks are asked for without a fence, and nothing is done
+	// under them.
+	unfenced bool
+	lost     int // how many messages of a hundred are lost
 
 	now    int64
 	todo   agenda

@@ -53,6 +53,14 @@ func delayed(s story, delay int64) story {
 	return s
 }
 
+// unfenced has the acquires of a story ask for no fence.
+func unfenced(s story) story {
+	for i := range s {
+		s[i].Unfenced, s[i].Fence = s[i].Kind == history.Call && s[i].Do == history.Acquire, 0
+	}
+	return s
+}
+
 // released is the release of a lease that was acquired by operation lease.
 func released(process string, op, lease, called, returned int64, outcome history.Outcome) story {
 	return story{

@@ -110,6 +110,9 @@ type Event struct {
 	Name  string `json:"name,omitempty"`
 	Slot  string `json:"slot,omitempty"`
 	Fence int64  `json:"fence,omitempty"`
+	// Unfenced says that an acquire asks for a lease without a fence, as all acquires
+	// of the name do.
+	Unfenced bool `json:"unfenced,omitempty"`
 	// Deadline is until when the lease is trusted, on the clock of At.
 	Deadline int64 `json:"deadline,omitempty"`
 	// Delay is for how long an acquire asks the store to keep the name after

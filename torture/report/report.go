@@ -32,6 +32,8 @@ type Document struct {
 	// Unknown counts the operations of which nobody knows whether they happened.
 	Unknown int `json:"unknown"`
 	Tenures int `json:"tenures"`
+	// Unfenced counts the tenures without a fence, of a store that has both.
+	Unfenced int `json:"unfenced,omitempty"`
 	// Faults and Violations count by kind; without any, they are empty.
 	Faults     map[string]int `json:"faults"`
 	Violations map[string]int `json:"violations"`
@@ -53,7 +55,7 @@ type Document struct {
 // New makes the document of a run from what the checkers found.
 func New(run Run, found check.Report) Document {
 	d := Document{
-		Run: run, Operations: found.Operations, Unknown: found.Unknown, Tenures: found.Tenures,
+		Run: run, Operations: found.Operations, Unknown: found.Unknown, Tenures: found.Tenures, Unfenced: found.Unfenced,
 		Faults: found.Faults, Violations: map[string]int{},
 		Details: found.Violations, Losses: found.Losses,
 		Guarded: found.Guarded, Unguarded: found.Unguarded, Stored: found.Stored,

@@ -51,6 +51,9 @@ func (d Document) figures(w io.Writer) {
 	fmt.Fprintln(t)
 	row("operations", d.Operations, "%s with unknown outcome", number(d.Unknown))
 	row("tenures", d.Tenures, "leases granted")
+	if d.Unfenced > 0 {
+		row("", d.Unfenced, "of them without a fence")
+	}
 	row("slots", d.SlotsDone, "done, attempts: %s", number(d.Attempts))
 	row("guarded writes", d.Guarded.Writes, "%s lost, %s refused as stale", number(d.Guarded.Lost), number(d.Guarded.Refused))
 	row("unguarded writes", d.Unguarded.Writes, "%s lost (the control)", number(d.Unguarded.Lost))

@@ -68,11 +68,12 @@ func (c *client) oneOf(names []string) string { return names[c.rand.IntN(len(nam
 // compete acquires a lock that everybody wants: it tries, waits with a limit, or
 // waits under a context that ends at any moment.
 func (c *client) compete() {
-	names := slices.Concat(c.Names.Locks, c.Names.Delayed)
+	names := slices.Concat(c.Names.Locks, c.Names.Delayed, c.Names.Unfenced)
 	if len(names) == 0 {
 		return
 	}
 	ctx, request := context.Background(), Request{Name: c.oneOf(names), TTL: c.TTL}
+	request.Unfenced = slices.Contains(c.Names.Unfenced, request.Name)
 	if slices.Contains(c.Names.Delayed, request.Name) {
 		request.LockDelay = LockDelay(c.TTL)
 	}
@@ -113,7 +114,8 @@ const Own = "own/"
 
 // alone acquires a lock that nobody else wants, sometimes under a context that
 // ends while it asks. Were the lock left taken, even by this client, it would wait
-// for ages the next time: also by a release that left it to its lock delay.
+// for ages the next time: also by a release that left it to its lock delay. It has
+// a second name for leases without a fence.
 func (c *client) alone() {
 	ctx := context.Background()
 	if c.oneIn(4) {
@@ -124,6 +126,9 @@ func (c *client) alone() {
 	request := Request{Name: fmt.Sprintf("%s%s/%d", Own, c.Process, c.number), TTL: c.OwnTTL, Wait: ages * c.TTL}
 	if len(c.Names.Delayed) > 0 && c.oneIn(2) {
 		request.LockDelay = c.OwnTTL
+	}
+	if len(c.Names.Unfenced) > 0 && c.oneIn(2) {
+		request.Name, request.Unfenced = request.Name+"/unfenced", true
 	}
 	if t := c.acquire(ctx, request); t != nil {
 		t.work(c.upTo(2 * time.Millisecond))
@@ -165,7 +170,7 @@ func (c *client) hold(t *tenure) {
 // acquire returns nil if it failed.
 func (c *client) acquire(ctx context.Context, request Request) *tenure {
 	var lease Lease
-	e := history.Event{Do: history.Acquire, Name: request.Name, Delay: int64(request.LockDelay)}
+	e := history.Event{Do: history.Acquire, Name: request.Name, Delay: int64(request.LockDelay), Unfenced: request.Unfenced}
 	e = c.observe(e, func(e *history.Event) (err error) {
 		request.Extended = c.extended(e.Op)
 		if lease, err = c.locker.Acquire(ctx, request); err == nil {

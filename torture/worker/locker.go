@@ -26,6 +26,8 @@ type Request struct {
 	Wait time.Duration
 	// Plain asks for a lease that the library does not extend by itself.
 	Plain bool
+	// Unfenced asks for a lease without a fencing token.
+	Unfenced bool
 	// LockDelay asks the store to keep the name for so long after the end of a
 	// lease that is not released. It is 0 for a library that has none, as long as
 	// Names.Delayed is empty.
@@ -37,7 +39,7 @@ type Request struct {
 
 // Lease is one holding of a lock. Its methods are for many goroutines.
 type Lease interface {
-	// Fence is 0 if the library has no fencing tokens.
+	// Fence is 0 if the library has no fencing tokens, or was asked for none.
 	Fence() int64
 	// Deadline is until when the library says that the lease can be trusted,
 	// with Go's monotonic reading.

@@ -66,6 +66,8 @@ type Names struct {
 	Locks []string
 	// Delayed are acquired as Locks are, with a lock delay.
 	Delayed []string
+	// Unfenced are acquired as Locks are, without a fencing token.
+	Unfenced []string
 	// Queues are waited for by many, held shortly by each, and often given up.
 	Queues []string
 	// Registers are locks beside resources that are read and written.

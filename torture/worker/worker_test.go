@@ -280,6 +280,26 @@ func TestAResourceIsToldWhoseLeaseARequestIsMadeUnder(t *testing.T) {
 	}
 }
 
+func TestAcquiresWithoutAFenceHaveNamesOfTheirOwn(t *testing.T) {
+	names := everything
+	names.Unfenced = []string{"u"}
+	asked := make(map[string]bool)
+	notes := func(_ *toyLease, request Request) { asked[request.Name] = request.Unfenced } // the toy's mutex is held
+	seen := make(map[bool]int)
+	events := runToy(t, &toy{granted: notes}, names, func(events []history.Event) bool {
+		if e := events[len(events)-1]; e.Kind == history.Call && e.Do == history.Acquire {
+			seen[e.Unfenced]++
+		}
+		return seen[true] > 20 && seen[false] > 20
+	})
+	for _, e := range ofKind(events, history.Call) {
+		want := e.Do == history.Acquire && (e.Name == "u" || strings.HasSuffix(e.Name, "/unfenced"))
+		if e.Unfenced != want || asked[e.Name] != e.Unfenced && e.Do == history.Acquire {
+			t.Errorf("told %+v, the library: %t", e, asked[e.Name])
+		}
+	}
+}
+
 func TestAReleaseWithoutAnswerIsTriedAgain(t *testing.T) {
 	fails := func(l *toyLease, _ Request) { l.failures = 1 }
 	events := runToy(t, &toy{granted: fails}, Names{}, func(events []history.Event) bool { return len(events) > 100 })
