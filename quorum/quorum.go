@@ -92,7 +92,8 @@ type Store struct {
 	waiting atomic.Int64 // workers without a job
 	limits  limits
 	late    lateNodes // for the numbers of all
-	slow    lateNodes // or that failed: of which no answer came while it was prompt
+	slow    lateNodes // or that failed, or were not asked yet: those that are not prompt
+	pace    pace
 	tenures map[key]*tenure
 	lanes   map[string]*lane // by name
 	crowded int              // how many tenures there must be before those that are over are looked for
@@ -110,10 +111,12 @@ func New(nodes []driver.Store, options Options) (*Store, error) {
 	if err := check(len(nodes), options); err != nil {
 		return nil, &driver.Error{Kind: driver.ErrMisconfigured, Err: err}
 	}
-	return &Store{
+	s := &Store{
 		nodes: append([]driver.Store(nil), nodes...), majority: len(nodes)/2 + 1, timeout: options.NodeTimeout,
 		closing: make(chan struct{}), jobs: make(chan job), tenures: make(map[key]*tenure), lanes: make(map[string]*lane), crowded: fewTenures,
-	}, nil
+	}
+	s.slow.missed(s.all())
+	return s, nil
 }
 
 func check(n int, options Options) error {

@@ -15,8 +15,12 @@ import (
 // asked as soon as one of the first fails, refuses or is slow, and a little later
 // if the lease is still held, so that it bears the loss of a node from then on.
 const (
-	// prompt is how long a node may take before the others are asked too.
-	prompt = 25 * time.Millisecond
+	// A node is prompt within promptTimes what a vote takes usually, but not more
+	// than longestPrompt: of nodes further away all are asked. Less than
+	// shortestPrompt would tell of this machine, not of the node.
+	promptTimes    = 3
+	shortestPrompt = time.Millisecond
+	longestPrompt  = 25 * time.Millisecond
 	// alone is how long a lease is held at the first nodes only; a tenth of the TTL
 	// where that is less.
 	alone = 50 * time.Millisecond
@@ -53,7 +57,7 @@ type answer interface {
 func collect[T answer](ctx context.Context, r *round, answers <-chan T, enough func(T) bool) error {
 	var slow <-chan time.Time
 	if r.rest != 0 {
-		timer := time.NewTimer(prompt)
+		timer := time.NewTimer(r.store.pace.prompt())
 		defer timer.Stop()
 		slow = timer.C
 	}
@@ -78,12 +82,27 @@ func collect[T answer](ctx context.Context, r *round, answers <-chan T, enough f
 	return nil
 }
 
+// pace is how long votes take: a mean of the last ones, in ns.
+type pace struct{ usual atomic.Int64 }
+
+// voted notes a vote. Of some that end together one may be left out.
+func (p *pace) voted(took time.Duration) {
+	usual := p.usual.Load()
+	p.usual.Store(usual + (int64(took)-usual)/8)
+}
+
+// prompt returns how long a node may take before the others are asked too.
+func (p *pace) prompt() time.Duration {
+	return min(max(promptTimes*time.Duration(p.usual.Load()), shortestPrompt), longestPrompt)
+}
+
 // all returns the nodes.
 func (s *Store) all() nodeSet { return nodeSet(1)<<len(s.nodes) - 1 }
 
 // firstFor returns the nodes that are asked first for a name: a majority, the same
 // in all processes that list the nodes alike, so that those who compete meet at
-// once. They are all nodes while one of them is not prompt: it is not waited for.
+// once. They are all nodes while one of them is not prompt, or not known to be: it
+// is not waited for.
 func (s *Store) firstFor(name string) nodeSet {
 	if s.slow.nodes() != 0 {
 		return s.all()
@@ -98,7 +117,7 @@ func (s *Store) heardFrom(node int, began time.Time, err error) {
 	switch {
 	case failed(err):
 		s.slow.missed(nodeSet(0).with(node))
-	case time.Since(began) < prompt:
+	case time.Since(began) <= s.pace.prompt():
 		s.slow.met(node)
 	}
 }

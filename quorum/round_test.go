@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
+	"github.com/holdfastlock/holdfast/memstore"
 )
 
 // unfenced is a request whose first nodes, of five, are those returned first.
@@ -32,9 +33,27 @@ func fivefold(t *testing.T, test func(t *testing.T, quorum *Store, list []*node)
 	synctest.Test(t, func(t *testing.T) {
 		list := nodes(5)
 		quorum := quorumOf(t, Options{}, list...)
+		met(t, quorum, list)
 		test(t, quorum, list)
 		quorum.Close()
 	})
+}
+
+// met has the quorum ask all nodes once, and find them prompt.
+func met(t *testing.T, quorum *Store, list []*node) {
+	t.Helper()
+	req := request("met")
+	req.NoFence = true
+	acquire(t, quorum, req)
+	synctest.Wait()
+	release(t, quorum, req, driver.Mine)
+	synctest.Wait()
+	for _, node := range list {
+		if n := node.count("acquire"); n != 1 {
+			t.Errorf("a node that was not known was asked %d times", n)
+		}
+		clear(node.counts)
+	}
 }
 
 func wantCounts(t *testing.T, list []*node, acquires, releases int) {
@@ -87,6 +106,52 @@ func TestALeaseThatIsStillHeldComesToTheOtherNodesToo(t *testing.T) {
 	}
 }
 
+// Names whose first nodes are the distant one among them do not take longer.
+func TestANodeFurtherAwayThanTheOthersIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := nodes(5)
+		for i, node := range list {
+			node.SetFault(func(string) memstore.Fault {
+				time.Sleep([]time.Duration{1, 1, 1, 1, 20}[i] * time.Millisecond)
+				return memstore.Fault{}
+			})
+		}
+		quorum := quorumOf(t, Options{}, list...)
+		for i := range 50 {
+			req := request(fmt.Sprint("name ", i))
+			req.NoFence = true
+			began := time.Now()
+			acquire(t, quorum, req)
+			if took := time.Since(began); took > time.Millisecond {
+				t.Errorf("%q took %v", req.Name, took)
+			}
+			time.Sleep(time.Second)
+		}
+		quorum.Close()
+	})
+}
+
+func TestAllNodesAreAskedIfAllAreFarAway(t *testing.T) {
+	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
+		for i, node := range list {
+			node.SetFault(func(string) memstore.Fault {
+				time.Sleep(time.Duration(30+i) * time.Millisecond)
+				return memstore.Fault{}
+			})
+		}
+		for i := range 30 {
+			req := request(fmt.Sprint("name ", i))
+			req.NoFence = true
+			began := time.Now()
+			acquire(t, quorum, req)
+			if took := time.Since(began); i > 0 && took > 32*time.Millisecond {
+				t.Errorf("%q took %v", req.Name, took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // From then on it bears what a lease with a fence bears at once.
 func TestALeaseWithoutFenceBearsTheLossOfAMinority(t *testing.T) {
 	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
@@ -125,7 +190,7 @@ func TestANodeThatIsSlowIsWaitedForOnce(t *testing.T) {
 	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
 		req, first, others := unfenced(quorum, list)
 		goOn := first[1].stop("acquire")
-		for _, wait := range []time.Duration{prompt, 0, 0} {
+		for _, wait := range []time.Duration{shortestPrompt, 0, 0} {
 			began := time.Now()
 			acquire(t, quorum, req)
 			if took := time.Since(began); took != wait {
@@ -224,6 +289,10 @@ func TestAQuorumThatIsClosedAsksNobodyLater(t *testing.T) {
 func TestTheNodesShareTheNamesEvenlyAndInAllProcessesAlike(t *testing.T) {
 	list := nodes(5)
 	one, other := quorumOf(t, Options{}, list...), quorumOf(t, Options{}, list...)
+	for i := range list {
+		one.slow.met(i)
+		other.slow.met(i)
+	}
 	shares := make([]int, len(list))
 	for i := range 1000 {
 		name := fmt.Sprint("name ", i)

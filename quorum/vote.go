@@ -172,6 +172,9 @@ func (v *vote) elect(ctx context.Context, r *round) (err error) {
 		decided, err = v.tally.decided()
 		return decided
 	})
+	if broken == nil && err == nil {
+		v.store.pace.voted(time.Since(v.began))
+	}
 	return cmp.Or(broken, err)
 }
 
