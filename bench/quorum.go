@@ -5,9 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfastlock/holdfast"
 	"github.com/holdfastlock/holdfast/driver"
 	"github.com/holdfastlock/holdfast/quorum"
+	"github.com/holdfastlock/holdfast/redisstore"
 )
 
 // quorumNodes is how many independent servers the workload quorum has.
@@ -62,7 +65,9 @@ func openQuorum(options ...holdfast.AcquireOption) func(context.Context, string,
 			}
 		}
 		for _, addr := range strings.Split(addresses, ",") {
-			node, err := newStore(addr)
+			node, err := redisstore.New(redisstore.Options{Client: rueidis.ClientOption{
+				InitAddress: []string{addr}, MaxFlushDelay: 200 * time.Microsecond, // as open.Open has it
+			}})
 			if err != nil {
 				closeAll()
 				return nil, err

@@ -13,6 +13,12 @@ import (
 // was started takes no part, if the URL does not say.
 const longestTTL = time.Minute
 
+// flushDelay is how long a connection to a node waits after it has sent something,
+// so that more goes out together. The requests to a quorum come thinly spread over
+// its connections; by measurement this gave a fifth more, with 16 goroutines and
+// with 64, than what is good for one server, and one goroutine does not notice.
+const flushDelay = 200 * time.Microsecond
+
 // quorum reads what is particular to one. All nodes have the shared options.
 func (u redisURL) quorum(shared redisstore.Options) (where location, err error) {
 	where.quorum = &quorum.Options{}
@@ -30,6 +36,7 @@ func (u redisURL) quorum(shared redisstore.Options) (where location, err error) 
 		seen[s.address] = true
 		node := shared
 		node.Client.InitAddress = []string{s.address}
+		node.Client.MaxFlushDelay = flushDelay
 		node.Client.Username, node.Client.Password = s.user, s.password
 		where.redis = append(where.redis, node)
 	}

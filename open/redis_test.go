@@ -83,6 +83,9 @@ func TestTheNodesOfAQuorumShareWhatIsNotTheirOwn(t *testing.T) {
 		for _, n := range nodes {
 			c := n.Client
 			got += fmt.Sprint(c.InitAddress[0], " ", c.Username, " ", c.Password, " ", c.SelectDB, " ", n.Prefix, " ", n.AbstainAfterRestart, "; ")
+			if c.MaxFlushDelay != flushDelay {
+				t.Errorf("%s: a flush delay of %v", url, c.MaxFlushDelay)
+			}
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
