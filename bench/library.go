@@ -89,7 +89,7 @@ var libraries = []library{
 	},
 	{
 		name: "holdfast-quorum", quorum: true, open: openQuorum(),
-		about: "a `quorum.Store` on 5 servers as it comes: two phases, for the fencing token",
+		about: "a `quorum.Store` on 5 servers, connected as `open.Open` does: two phases, for the fencing token",
 	},
 	{
 		name: "holdfast-quorum-unfenced", quorum: true, plain: []string{"set"}, open: openQuorum(holdfast.WithoutFence()),
