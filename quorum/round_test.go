@@ -111,8 +111,12 @@ func TestANodeFurtherAwayThanTheOthersIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := nodes(5)
 		for i, node := range list {
+			away := time.Millisecond
+			if i == 4 {
+				away *= 20
+			}
 			node.SetFault(func(string) memstore.Fault {
-				time.Sleep([]time.Duration{1, 1, 1, 1, 20}[i] * time.Millisecond)
+				time.Sleep(away)
 				return memstore.Fault{}
 			})
 		}
