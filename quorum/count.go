@@ -1,8 +1,6 @@
 package quorum
 
-import (
-	"github.com/holdfastlock/holdfast/driver"
-)
+import "github.com/holdfastlock/holdfast/driver"
 
 // found is what a node found when it compared a token.
 type found struct {

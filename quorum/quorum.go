@@ -91,8 +91,8 @@ type Store struct {
 	jobs    chan job
 	waiting atomic.Int64 // workers without a job
 	limits  limits
-	late    lateNodes // for the numbers of all
-	slow    lateNodes // or that failed, or were not asked yet: those that are not prompt
+	late    lateNodes // too late for their fencing tokens to be waited for
+	slow    lateNodes // not prompt: slow, failed, or not asked yet
 	pace    pace
 	tenures map[key]*tenure
 	lanes   map[string]*lane // by name

@@ -2,9 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
-	"math/bits"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfastlock/holdfast/driver"
@@ -14,17 +11,10 @@ import (
 // and freed where it was asked for, which saves two of five requests. The others are
 // asked as soon as one of the first fails, refuses or is slow, and a little later
 // if the lease is still held, so that it bears the loss of a node from then on.
-const (
-	// A node is prompt within promptTimes what a vote takes usually, but not more
-	// than longestPrompt: of nodes further away all are asked. Less than
-	// shortestPrompt would tell of this machine, not of the node.
-	promptTimes    = 3
-	shortestPrompt = time.Millisecond
-	longestPrompt  = 25 * time.Millisecond
-	// alone is how long a lease is held at the first nodes only; a tenth of the TTL
-	// where that is less.
-	alone = 50 * time.Millisecond
-)
+//
+// alone is how long it is held at the first nodes only; a tenth of the TTL where
+// that is less.
+const alone = 50 * time.Millisecond
 
 // round is a call's requests, one to a node: to some nodes first, and to the rest
 // if those do not decide.
@@ -82,20 +72,6 @@ func collect[T answer](ctx context.Context, r *round, answers <-chan T, enough f
 	return nil
 }
 
-// pace is how long votes take: a mean of the last ones, in ns.
-type pace struct{ usual atomic.Int64 }
-
-// voted notes a vote. Of some that end together one may be left out.
-func (p *pace) voted(took time.Duration) {
-	usual := p.usual.Load()
-	p.usual.Store(usual + (int64(took)-usual)/8)
-}
-
-// prompt returns how long a node may take before the others are asked too.
-func (p *pace) prompt() time.Duration {
-	return min(max(promptTimes*time.Duration(p.usual.Load()), shortestPrompt), longestPrompt)
-}
-
 // all returns the nodes.
 func (s *Store) all() nodeSet { return nodeSet(1)<<len(s.nodes) - 1 }
 
@@ -111,19 +87,6 @@ func (s *Store) firstFor(name string) nodeSet {
 	by := int(hash(name) % uint32(len(s.nodes)))
 	return (first<<by | first>>(len(s.nodes)-by)) & s.all()
 }
-
-// heardFrom notes what came of a request to a node that began then.
-func (s *Store) heardFrom(node int, began time.Time, err error) {
-	switch {
-	case failed(err):
-		s.slow.missed(nodeSet(0).with(node))
-	case time.Since(began) <= s.pace.prompt():
-		s.slow.met(node)
-	}
-}
-
-// failed says that an error of a node is not its answer.
-func failed(err error) bool { return err != nil && !errors.Is(err, driver.ErrWithdrawn) }
 
 // fillLater asks the other nodes for what a vote has won, a little later.
 func (s *Store) fillLater(v *vote, others nodeSet) {
@@ -154,26 +117,4 @@ func hash(name string) uint32 {
 		sum = (sum ^ uint32(name[i])) * 16777619
 	}
 	return sum
-}
-
-// nodeSet has a bit for each node.
-type nodeSet uint64
-
-func (s nodeSet) with(node int) nodeSet { return s | 1<<node }
-func (s nodeSet) has(node int) bool     { return s&(1<<node) != 0 }
-func (s nodeSet) count() int            { return bits.OnesCount64(uint64(s)) }
-
-// lateNodes are those that were waited for in vain, and have not been in time
-// since.
-type lateNodes struct{ set atomic.Uint64 }
-
-func (l *lateNodes) nodes() nodeSet { return nodeSet(l.set.Load()) }
-
-func (l *lateNodes) missed(nodes nodeSet) { l.set.Or(uint64(nodes)) }
-
-// met notes that a node was in time.
-func (l *lateNodes) met(node int) {
-	if l.nodes().has(node) {
-		l.set.And(^uint64(1 << node))
-	}
 }
