@@ -26,12 +26,13 @@ func (s *Store) free(t *tenure, i int, tombstone, limit time.Duration) (driver.A
 	began := time.Now()
 	answer, err := s.nodes[i].Release(s.limits.context(limit), req)
 	s.heardFrom(i, began, err)
-	switch {
-	case driver.Unknown(err):
+	if driver.Unknown(err) {
 		p.unheard = true
 		s.bar(t, i)
-	case err == nil && tombstone > 0:
-		p.unheard = false
+	}
+	if err == nil {
+		p.granted = false
+		p.unheard = p.unheard && tombstone == 0
 	}
 	return answer, err
 }
@@ -43,9 +44,9 @@ const (
 	longestSettle = 4 * time.Second
 )
 
-// settle sees to it that a request of the token to a node, which was not answered,
-// does not lock the name when it arrives, unless the token is asked for again. It
-// gives up when a grant would have ended by itself.
+// settle frees what a node holds, and sees to it that a request of the token, which
+// was not answered, does not lock the name when it arrives, unless the token is
+// asked for again. It gives up when a grant would have ended by itself.
 func (s *Store) settle(t *tenure, i int) {
 	s.mu.Lock()
 	end := t.until
@@ -57,11 +58,11 @@ func (s *Store) settle(t *tenure, i int) {
 	for pause := firstSettle; ; pause = min(2*pause, longestSettle) {
 		closing := s.pause(pause)
 		p.mu.Lock()
-		settled := p.sent != sent || !p.unheard
+		settled := p.sent != sent || !p.leftover()
 		if !settled {
 			_, _ = s.free(t, i, linger, s.limit(0))
 			s.bar(t, i) // it refuses the token now
-			sent, settled = p.sent, !p.unheard
+			sent, settled = p.sent, !p.leftover()
 		}
 		p.mu.Unlock()
 		if settled || closing || time.Now().After(end) {

@@ -119,6 +119,55 @@ func TestAReleaseIsRepeatedWhereItWasNotAnswered(t *testing.T) {
 	})
 }
 
+// A node that refuses connections has heard nothing of the release, and may come
+// back with all its data.
+func TestAReleaseIsRepeatedWhereTheNodeWasDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := nodes(3)
+		quorum := quorumOf(t, Options{NodeTimeout: 100 * time.Millisecond}, list...)
+		req := request("x")
+		acquire(t, quorum, req)
+		synctest.Wait()
+		list[2].breakWith(down)
+		release(t, quorum, req, driver.Mine)
+		time.Sleep(firstSettle + longestSettle)
+		list[2].breakWith(nil)
+		time.Sleep(longestSettle)
+		if list[2].heldBy(t, "x") != "" {
+			t.Error("the node that was down is not free")
+		}
+		quorum.Close()
+	})
+}
+
+// What a lost vote has got at a node is freed, also where that node is down by then.
+func TestAVoteThatIsLostFreesANodeThatIsDownByThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := nodes(3)
+		quorum := quorumOf(t, Options{NodeTimeout: 100 * time.Millisecond}, list...)
+		other := request("x")
+		acquire(t, list[0].Store, other)
+		acquire(t, list[1].Store, other)
+		late := list[1].stop("acquire")
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			list[2].breakWith(down)
+			late()
+		}()
+		refuse(t, quorum, request("x"))
+		if list[2].heldBy(t, "x") == "" {
+			t.Fatal("the node did not grant it")
+		}
+		time.Sleep(firstSettle + longestSettle)
+		list[2].breakWith(nil)
+		time.Sleep(longestSettle)
+		if list[2].heldBy(t, "x") != "" {
+			t.Error("the node that was down is not free")
+		}
+		quorum.Close()
+	})
+}
+
 // A release that had no answer has freed nodes: repeated, it is still Mine.
 func TestARepeatedReleaseRemembersWhatItHasFreed(t *testing.T) {
 	list := nodes(3)

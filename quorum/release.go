@@ -62,7 +62,7 @@ func (s *Store) releaseAt(t *tenure, i int, req driver.ReleaseRequest, replies c
 	p.number = 0
 	p.freeing.Store(false)
 	p.freed.Broadcast()
-	unsettled := p.unheard
+	unsettled := p.leftover()
 	p.mu.Unlock()
 	replies <- found{node: i, answer: answer, err: err}
 	if unsettled {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -139,7 +140,7 @@ func (n *node) heldBy(t *testing.T, name string) string {
 }
 
 // down is the error of a node that is not there, which nobody has asked.
-var down = &driver.Error{Kind: driver.ErrUnreachable, Err: errors.New("connection refused")}
+var down = &driver.Error{Kind: driver.ErrUnreachable, Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 
 func nodes(n int) []*node {
 	list := make([]*node, n)

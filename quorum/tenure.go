@@ -44,12 +44,17 @@ type part struct {
 	freeing atomic.Bool // a release is under way, or about to be
 	sent    int         // how many requests so far
 	number  int64       // the last of the fencing tokens that the node gave; 0: unknown
-	// unheard says that an acquire was not answered: it may be carried out yet.
+	granted bool        // and not freed, as far as the node has answered
+	// unheard says that a request was not answered: it may be carried out yet.
 	unheard bool
 	// barred is until when a release may arrive late, or the node refuses the
 	// token: it can't count for the token so long.
 	barred time.Time
 }
+
+// leftover says whether the node holds the name for the token, or may do so yet.
+// The caller holds the part's mutex.
+func (p *part) leftover() bool { return p.granted || p.unheard }
 
 func (t *tenure) granted() grant {
 	t.mu.Lock()

@@ -88,7 +88,7 @@ func (v *vote) atNode(i int) (unsettled bool) {
 			v.replies <- v.raise(i)
 		}
 	}
-	if !r.result.Granted && !p.unheard {
+	if !p.leftover() {
 		return false
 	}
 	<-v.ended
@@ -99,7 +99,7 @@ func (v *vote) atNode(i int) (unsettled bool) {
 		// No tombstone: the token may be asked for again.
 		_, _ = v.store.free(v.tenure, i, 0, v.limit())
 	}
-	return p.unheard
+	return p.leftover()
 }
 
 // noteLate notes that a node has answered, unless that was too late.
@@ -126,6 +126,9 @@ func (v *vote) acquire(i int, p *part) reply {
 	result, err := v.store.nodes[i].Acquire(v.store.limits.context(v.limit()), v.req)
 	v.store.heardFrom(i, began, err)
 	p.unheard = p.unheard || driver.Unknown(err)
+	if !failed(err) {
+		p.granted = result.Granted
+	}
 	r := reply{node: i, result: result, err: err}
 	if result.Granted && !v.req.NoFence {
 		last := v.req.Last(result.Fence)
