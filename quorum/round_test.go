@@ -280,6 +280,28 @@ func TestWhoIsRefusedByOneOfThreeAsksTheOthers(t *testing.T) {
 	})
 }
 
+// The timer may fire just as the lease is released, and the others be asked only
+// when the token has acquired the name anew.
+func TestTheOtherNodesAreNotAskedForALeaseThatIsForgotten(t *testing.T) {
+	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
+		req, _, others := unfenced(quorum, list)
+		acquire(t, quorum, req)
+		late := newVote(quorum, quorum.tenures[key{req.Name, req.Token}], req)
+		late.end(true)
+		release(t, quorum, req, driver.Mine)
+		synctest.Wait()
+		acquire(t, quorum, req)
+		quorum.fill(late, quorum.all()&^quorum.firstFor(req.Name))
+		synctest.Wait()
+		wantCounts(t, others, 0, 0)
+		release(t, quorum, req, driver.Mine)
+		synctest.Wait()
+		if n := len(quorum.tenures); n != 0 {
+			t.Errorf("%d tenures are known of a name that is free", n)
+		}
+	})
+}
+
 func TestAQuorumThatIsClosedAsksNobodyLater(t *testing.T) {
 	fivefold(t, func(t *testing.T, quorum *Store, list []*node) {
 		req, _, others := unfenced(quorum, list)
