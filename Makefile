@@ -22,11 +22,10 @@ help: ## list the targets
 		awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 # First everything is built, with all cores. Then two packages are tested at a
-# time, and those alone whose many processes want the machine to themselves.
+# time: most of them wait for expiries and restarts more than they compute.
 test: test-deps ## install what the tests need (Debian, Ubuntu), run them under the race detector
 	CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null
-	CGO_ENABLED=1 go test -race -p 2 $$(go list ./... | grep -v -e '/cmd/holdfast$$' -e '/torture$$')
-	CGO_ENABLED=1 go test -race -p 1 ./cmd/holdfast ./torture
+	CGO_ENABLED=1 go test -race -p 2 ./...
 	@set -e; for module in $(MODULES); do \
 		(cd $$module && echo "in $$module:" && CGO_ENABLED=1 go test -race ./...); done
 
@@ -39,8 +38,7 @@ test-valkey: test-deps ## the tests of Redis on Valkey 9, which is fetched from 
 	set -e; valkey=$$(internal/unpack.sh bin/valkey sid valkey-server valkey-tools)/usr/bin/valkey-server; \
 	export HOLDFAST_TEST_REDIS=$$valkey CI=true CGO_ENABLED=1; \
 	go test -race -count=1 -p 2 $$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' ./... | \
-		grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence -e '/cmd/holdfast$$' -e '/torture$$'); \
-	go test -race -count=1 -p 1 ./cmd/holdfast ./torture; \
+		grep /redistest | cut -d ' ' -f 1 | grep -v -e /pg -e /sqlfence); \
 	cd contrib/goredis; go test -race -count=1 ./...
 
 check: vet lint test darwin ## vet, golangci-lint, race and policy tests, cross-compile for darwin
