@@ -168,6 +168,47 @@ func TestAVoteThatIsLostFreesANodeThatIsDownByThen(t *testing.T) {
 	})
 }
 
+// However the last answers and the end of the call follow each other.
+func TestOfATenureThatIsOverNothingIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quorum := quorumOf(t, Options{}, nodes(3)...)
+		for range 300 {
+			req, other := request("x"), request("x")
+			acquire(t, quorum, req)
+			refuse(t, quorum, other)
+			release(t, quorum, req, driver.Mine)
+			synctest.Wait()
+			if n := len(quorum.tenures) + len(quorum.lanes); n != 0 {
+				t.Fatalf("%d things are known of a name that is free", n)
+			}
+		}
+		quorum.Close()
+	})
+}
+
+// Two calls of a token may end at once, and find it over.
+func TestATenureIsForgottenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := nodes(3)
+		quorum := quorumOf(t, Options{}, list...)
+		req := request("x")
+		acquire(t, quorum, req)
+		mine := quorum.tenures[key{req.Name, req.Token}]
+		next, err := quorum.enter(key{"x", "next"}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, quorum, req, driver.Mine)
+		synctest.Wait()
+		quorum.lose(mine)
+		if lane := quorum.lanes["x"]; lane != next.lane || lane.users != 1 {
+			t.Errorf("the lane is %+v", lane)
+		}
+		quorum.left(next, len(list))
+		quorum.Close()
+	})
+}
+
 // A release that had no answer has freed nodes: repeated, it is still Mine.
 func TestARepeatedReleaseRemembersWhatItHasFreed(t *testing.T) {
 	list := nodes(3)

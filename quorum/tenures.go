@@ -63,7 +63,15 @@ func (s *Store) add(k key) *tenure {
 	return t
 }
 
-// forget drops what is known of a tenure. The caller holds mu.
+// drop forgets a tenure if nothing of it is to be kept, unless another call of the
+// same token has done so. The caller holds mu.
+func (s *Store) drop(t *tenure) {
+	if t.users == 0 && t.over && !t.doubt && s.tenures[t.key] == t {
+		s.forget(t)
+	}
+}
+
+// forget takes a tenure from the table. The caller holds mu.
 func (s *Store) forget(t *tenure) {
 	delete(s.tenures, t.key)
 	if t.lane.users--; t.lane.users == 0 {
@@ -78,9 +86,7 @@ func (s *Store) left(t *tenure, requests int) {
 	}
 	s.mu.Lock()
 	t.users -= requests
-	if t.users == 0 && t.over && !t.doubt {
-		s.forget(t)
-	}
+	s.drop(t)
 	s.mu.Unlock()
 	s.running.Add(-requests)
 }
@@ -126,4 +132,5 @@ func (s *Store) lose(t *tenure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.over = !held
+	s.drop(t)
 }
