@@ -164,7 +164,8 @@ func freeze(url, dir string, lane int) error {
 		return err
 	}
 	if err := until(func() bool { return len(starts(dir)) > 0 }); err != nil {
-		return err
+		_ = first.Process.Kill()
+		return fmt.Errorf("the first did not start: %w: %s", errors.Join(err, first.Wait()), &first.stderr)
 	}
 	if err := pause(url, first.Process.Pid); err != nil {
 		return err
