@@ -84,7 +84,8 @@ func TestEachQuorumLocksKeysAndOneKeyForMany(t *testing.T) {
 func TestEveryLibraryLocksAndFreesItsKeysByTwoCommands(t *testing.T) {
 	s := startTestServer(t)
 	p := planOf(t, "-reps", "1", "-duration", "200ms", "-goroutines", "3")
-	results, err := measureOwn(t.Context(), s, p, p.onOneServer(), p.goroutines)
+	own := p.onOneServer()
+	results, err := measureOwn(t.Context(), s, p, func(lib library) bool { return own(lib) || onClients(lib) }, p.goroutines)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfastlock/holdfast v0.0.0
+	github.com/holdfastlock/holdfast/contrib/goredis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redis/rueidis/rueidiscompat v1.0.79
@@ -20,3 +21,5 @@ require (
 )
 
 replace github.com/holdfastlock/holdfast => ../
+
+replace github.com/holdfastlock/holdfast/contrib/goredis => ../contrib/goredis

@@ -60,6 +60,14 @@ var libraries = []library{
 		about: "a Locker for each goroutine, on one Store: each waits at the server",
 	},
 	{
+		name: "holdfast-rueidis", prefix: "lock:", open: openGivenRueidis,
+		about: "on `redisstore.Rueidis` of a client with `DisableRetry` and default options else",
+	},
+	{
+		name: "holdfast-goredis", prefix: "lock:", open: openGivenGoRedis,
+		about: "on `goredis.Conn` of a client with `ContextTimeoutEnabled` and default options else",
+	},
+	{
 		name: "bare", prefix: "lock:", open: openBare,
 		about: "no library: rueidis sends the commands of holdfast, with one fixed token",
 	},

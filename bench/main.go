@@ -91,6 +91,11 @@ func (r *report) measure(ctx context.Context, s *server) (err error) {
 			return err
 		}
 	}
+	if p.wants("clients") {
+		if r.Clients, err = measureOwn(ctx, s, p, onClients, p.goroutinesOr(1, 64)); err != nil {
+			return err
+		}
+	}
 	if p.wants("quorum") {
 		return r.measureQuorum(ctx, p)
 	}

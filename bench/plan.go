@@ -10,7 +10,7 @@ import (
 )
 
 // workloads are what can be measured, in this order.
-var workloads = []string{"commands", "own", "onekey", "procs", "waiters", "keepalive", "limit", "quorum"}
+var workloads = []string{"commands", "own", "onekey", "procs", "waiters", "keepalive", "limit", "clients", "quorum"}
 
 // plan is what one run of the program measures.
 type plan struct {
@@ -42,6 +42,7 @@ its own, and prints Markdown tables. Workloads:
   waiters    1000 goroutines want one key
   keepalive  -leases are held and kept alive
   limit      what the server can do, by redis-benchmark
+  clients    as own with 1 and 64: holdfast on a client that it is given
   quorum     on 5 servers: as own with 1 and 64, as onekey with 16
 
 With -quick, or whenever everything it needs was measured, the last line is

@@ -16,6 +16,7 @@ type report struct {
 	Contended []contendedResult `json:",omitempty"`
 	Keepalive []keptResult      `json:",omitempty"`
 	Limit     []limitResult     `json:",omitempty"`
+	Clients   []ownResult       `json:",omitempty"`
 	Quorum    []ownResult       `json:",omitempty"`
 	Ratios    []ratio           `json:",omitempty"`
 
@@ -36,7 +37,7 @@ func (r *report) print(out io.Writer) error {
 // sound returns an error if a lock did not do what it is for: then no figure
 // counts.
 func (r *report) sound() error {
-	for _, o := range slices.Concat(r.Own, r.Quorum) {
+	for _, o := range slices.Concat(r.Own, r.Clients, r.Quorum) {
 		if n := o.overlaps(); n > 0 {
 			return fmt.Errorf("%s: %d times a key had two holders", o.Library, n)
 		}
@@ -64,6 +65,7 @@ func (r *report) markdown() string {
 		m.Date, m.CPU, m.Cores, m.System, m.Go, m.Redis, m.Load, strings.Join(m.Modules, " · "))
 	r.writeCommands(&b)
 	r.writeOwn(&b, "Keys of their own", r.Own)
+	r.writeOwn(&b, "Keys of their own, by the client that the store is given", r.Clients)
 	r.writeOwn(&b, fmt.Sprintf("Keys of their own on %d servers, of which the figures of one are shown", quorumNodes), r.Quorum)
 	r.writeContended(&b)
 	r.writeKeepalive(&b)
@@ -78,7 +80,7 @@ func (r *report) markdown() string {
 // writeNotes says how the libraries are set up.
 func (r *report) writeNotes(b *strings.Builder) {
 	seen := map[string]bool{}
-	for _, o := range slices.Concat(r.Own, r.Quorum) {
+	for _, o := range slices.Concat(r.Own, r.Clients, r.Quorum) {
 		seen[o.Library] = true
 	}
 	for _, c := range r.Contended {
