@@ -7,9 +7,10 @@ import (
 )
 
 // fences demands that every grant of a name has a fence of its own, larger than
-// that of every grant that was known before it was asked for. Only if a server
-// lost its data, and a server's clock had been set back, may they not grow. A lease
-// that was asked for without a fence has none.
+// that of every grant that was known before the store was asked for it. Only if a
+// server lost its data, and a server's clock had been set back, may they not grow. A
+// lease that was asked for without a fence has none; one that was passed on has its
+// fence from the grant that was passed on.
 func (c *checker) fences() {
 	for name, leases := range c.record.leasesByName() {
 		leases = slices.DeleteFunc(leases, func(l *lease) bool { return l.unfenced })
@@ -24,7 +25,7 @@ func (c *checker) unique(name string, leases []*lease) {
 		switch other := owners[l.fence]; {
 		case l.fence <= 0:
 			c.violation(Fence, name, l.called, l.granted, fmt.Sprintf("%s was granted the name without a fence", l.process), l.process)
-		case other != nil && other.granted < l.called:
+		case other != nil && other.granted < l.claimed:
 			// growing reports it: the second was asked for later.
 		case other != nil && c.fenceExcuse(other, l) == nil:
 			c.violation(Fence, name, other.called, l.granted,
@@ -37,11 +38,11 @@ func (c *checker) unique(name string, leases []*lease) {
 // growing goes through the calls in their order and keeps the largest fence
 // that was returned before.
 func (c *checker) growing(name string, leases []*lease) {
-	calls := slices.SortedFunc(slices.Values(leases), func(a, b *lease) int { return cmp.Compare(a.called, b.called) })
+	calls := slices.SortedFunc(slices.Values(leases), func(a, b *lease) int { return cmp.Compare(a.claimed, b.claimed) })
 	var largest *lease
 	returned := 0
 	for _, l := range calls {
-		for ; leases[returned].granted < l.called; returned++ {
+		for ; leases[returned].granted < l.claimed; returned++ {
 			if largest == nil || leases[returned].fence > largest.fence {
 				largest = leases[returned]
 			}

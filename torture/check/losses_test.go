@@ -48,6 +48,15 @@ var losses = map[string]struct {
 	"two holders, before any replica was promoted": {told(
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 300), granted("w2", 1, 60, 62, 42, 1040), promoted(1, "failover", 100),
 	), check.Loss{Fault: "failover", Times: 1}, []string{check.Exclusion, check.Linearizability}},
+	"a lease that is passed on although another holds, with the next fence of its own": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "failover", "server", 50, 100), granted("w2", 1, 60, 62, 60, 1040),
+		ask("w1", 2, 63), released("w1", 3, 1, 65, 66, history.OK), granted("w1", 2, 63, 67, 42, 980)[1:],
+		released("w1", 4, 2, 68, 69, history.OK), released("w2", 2, 1, 70, 72, history.OK), granted("w3", 1, 73, 75, 61, 1040),
+	), check.Loss{Fault: "failover", Times: 1, TwoHolders: 1, Overlaps: 2, Longest: 3 * time.Millisecond}, nil},
+	"a grant with the next fence of its process, which another deadline tells from one that was passed on": {told(
+		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 52), released("w1", 2, 1, 55, 57, history.LostLease),
+		granted("w2", 1, 60, 62, 60, 1040), released("w2", 2, 1, 64, 65, history.OK), granted("w1", 3, 67, 69, 42, 1040),
+	), check.Loss{Fault: "FLUSHALL", Times: 1}, []string{check.Fence, check.Linearizability}},
 	"a fence that does not grow": {told(
 		granted("w1", 1, 0, 2, 41, 980), fault(1, "FLUSHALL", "server", 50, 52), released("w1", 2, 1, 60, 62, history.LostLease),
 		granted("w2", 1, 70, 72, 41, 1040),

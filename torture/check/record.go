@@ -31,6 +31,7 @@ type record struct {
 
 	byKey   map[key]*operation
 	held    map[key]*lease
+	byFence map[fenceKey]*lease
 	started map[int64]*fault // by the nemesis' operation
 }
 
@@ -38,6 +39,12 @@ type record struct {
 type key struct {
 	process string
 	op      int64
+}
+
+// fenceKey names a lease that has a fence.
+type fenceKey struct {
+	process, name string
+	fence         int64
 }
 
 // operation is a call with its return, if it has one.
@@ -63,6 +70,7 @@ func (o *operation) ended(never int64) int64 {
 type lease struct {
 	name, process   string
 	called, granted int64 // the acquire's call, and its return
+	claimed         int64 // the call for which the store was asked: of another lease, if it was passed on
 	asked           int64 // not later than the request that the store has granted
 	fence           int64
 	unfenced        bool  // it was asked for without a fence
@@ -112,7 +120,7 @@ func (f *fault) losesBetween(from, to int64) bool { return f.loses && f.lossy <=
 func read(events []history.Event, rules Rules) *record {
 	r := &record{
 		rules: rules,
-		byKey: map[key]*operation{}, held: map[key]*lease{}, started: map[int64]*fault{},
+		byKey: map[key]*operation{}, held: map[key]*lease{}, byFence: map[fenceKey]*lease{}, started: map[int64]*fault{},
 		died: map[string]int64{}, faultsOf: map[string][]*fault{}, disturbances: map[string][]interval{},
 	}
 	events = slices.Clone(events)
@@ -175,7 +183,7 @@ func (r *record) begin(e *history.Event) {
 // attempt that has begun.
 func (r *record) grant(id key, op *operation, e *history.Event) {
 	l := &lease{
-		name: op.call.Name, process: e.Process, called: op.call.At, granted: e.At,
+		name: op.call.Name, process: e.Process, called: op.call.At, claimed: op.call.At, granted: e.At,
 		fence: e.Fence, unfenced: op.call.Unfenced, deadline: e.Deadline, delay: op.call.Delay, over: forever, died: forever,
 		asked: max(op.call.At, e.Deadline-int64(r.rules.TTL)),
 	}
@@ -185,8 +193,23 @@ func (r *record) grant(id key, op *operation, e *history.Event) {
 	if e.Kind == history.Began {
 		l.run, l.slot, l.attempt = op, e.Slot, e.Attempt
 	}
+	if before := r.passedOn(l); before != nil {
+		l.claimed, l.asked = before.claimed, before.asked
+	}
+	r.byFence[fenceKey{l.process, l.name, l.fence}] = l
 	r.held[id] = l
 	r.leases = append(r.leases, l)
+}
+
+// passedOn returns the lease whose process has passed on what the store granted to
+// it, without asking the store again, to the lease; or nil. It has the next fence and
+// the same deadline, but for what lies between two readings of a clock.
+func (r *record) passedOn(l *lease) *lease {
+	before := r.byFence[fenceKey{l.process, l.name, l.fence - 1}]
+	if before == nil || l.unfenced || time.Duration(l.deadline-before.deadline).Abs() > 10*time.Millisecond {
+		return nil
+	}
+	return before
 }
 
 // follow takes an event that says more of what has begun.
