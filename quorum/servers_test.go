@@ -90,6 +90,24 @@ func TestANodeThatAbstainsAfterARestartLetsNobodyIn(t *testing.T) {
 	})
 }
 
+func TestAServerThatWasDownForTheReleaseIsFreedWhenItIsBackWithItsData(t *testing.T) {
+	servers := startServers(t, 3)
+	quorum := ofServers(t, 0, servers)
+	req := request("x")
+	acquire(t, quorum, req)
+	isHeld := func(want int64) func() bool {
+		return func() bool {
+			n, err := servers[2].Do("EXISTS", "lock:x").AsInt64()
+			return err == nil && n == want
+		}
+	}
+	eventually(t, "the third has it too", isHeld(1))
+	servers[2].Kill()
+	release(t, quorum, req, driver.Mine)
+	servers[2].Restart(true)
+	eventually(t, "it is free", isHeld(0))
+}
+
 func TestAMinorityOfServersMayFailInAnyWay(t *testing.T) {
 	servers := startServers(t, 3)
 	proxy := redistest.NewProxy(t, servers[2].Addr())
