@@ -119,6 +119,17 @@ func TestAReleaseIsRepeatedWhereItWasNotAnswered(t *testing.T) {
 	})
 }
 
+// wantFreeWhenBack ends what ails a node, in fake time, after which it is asked again.
+func wantFreeWhenBack(t *testing.T, node *node) {
+	t.Helper()
+	time.Sleep(firstSettle + longestSettle)
+	node.breakWith(nil)
+	time.Sleep(longestSettle)
+	if node.heldBy(t, "x") != "" {
+		t.Error("the node that was down is not free")
+	}
+}
+
 // A node that refuses connections has heard nothing of the release, and may come
 // back with all its data.
 func TestAReleaseIsRepeatedWhereTheNodeWasDown(t *testing.T) {
@@ -130,12 +141,7 @@ func TestAReleaseIsRepeatedWhereTheNodeWasDown(t *testing.T) {
 		synctest.Wait()
 		list[2].breakWith(down)
 		release(t, quorum, req, driver.Mine)
-		time.Sleep(firstSettle + longestSettle)
-		list[2].breakWith(nil)
-		time.Sleep(longestSettle)
-		if list[2].heldBy(t, "x") != "" {
-			t.Error("the node that was down is not free")
-		}
+		wantFreeWhenBack(t, list[2])
 		quorum.Close()
 	})
 }
@@ -158,12 +164,7 @@ func TestAVoteThatIsLostFreesANodeThatIsDownByThen(t *testing.T) {
 		if list[2].heldBy(t, "x") == "" {
 			t.Fatal("the node did not grant it")
 		}
-		time.Sleep(firstSettle + longestSettle)
-		list[2].breakWith(nil)
-		time.Sleep(longestSettle)
-		if list[2].heldBy(t, "x") != "" {
-			t.Error("the node that was down is not free")
-		}
+		wantFreeWhenBack(t, list[2])
 		quorum.Close()
 	})
 }
