@@ -125,8 +125,8 @@ func (s *Store) grantOf(k key) grant {
 	return t.granted()
 }
 
-// lose notes that a vote was lost: unless an earlier one was won, nothing is to be
-// kept of the tenure.
+// lose notes that a vote was lost, or what it had won released: unless an earlier one
+// is held, nothing is to be kept of the tenure.
 func (s *Store) lose(t *tenure) {
 	held := t.isHeld()
 	s.mu.Lock()
